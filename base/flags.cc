@@ -65,9 +65,26 @@ std::vector<const CLI::App*> CommandsOf(const CLI::App* app) {
   return app->get_subcommands([](const CLI::App* command) { return !command->get_name().empty(); });
 }
 
-std::string UnknownCommand(const CLI::App* app, const std::string& word) {
-  std::vector<std::string> commands;
-  for (const CLI::App* command : CommandsOf(app)) commands.push_back(command->get_name());
+std::vector<std::string> NamesOfCommands(const CLI::App* app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : CommandsOf(app)) names.push_back(command->get_name());
+  return names;
+}
+
+// The command that a command line names last.
+const CLI::App* Chosen(const CLI::App* app) {
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().back();
+  return app;
+}
+
+// `hints`: what to tell of an argument that a command does not expect.
+std::string UnknownCommand(const CLI::App* app, const std::string& word,
+                           const std::map<const CLI::App*, std::string>& hints) {
+  const std::vector<std::string> commands = NamesOfCommands(app);
+  const auto hint = hints.find(app);
+  if (commands.empty() && hint != hints.end()) {
+    return "Unexpected argument " + word + "; " + hint->second;
+  }
   const std::string meant = Nearest(word, commands);
   return (commands.empty() ? "Unexpected argument " : "Unknown command ") + word +
          (meant.empty() ? "" : "; did you mean " + meant + "?");
@@ -75,12 +92,12 @@ std::string UnknownCommand(const CLI::App* app, const std::string& word) {
 
 // Whether a word stands where a command must.
 bool IsUnknownCommand(const CLI::App* app, const std::vector<std::string>& left) {
-  while (!app->get_subcommands().empty()) app = app->get_subcommands().back();
-  return !left.empty() && !left.front().starts_with("-") && !CommandsOf(app).empty();
+  return !left.empty() && !left.front().starts_with("-") && !CommandsOf(Chosen(app)).empty();
 }
 
 // What a command line has that no program knows; `app` is the program.
-std::string Unknown(const CLI::App* app, const std::vector<std::string>& left) {
+std::string Unknown(const CLI::App* app, const std::vector<std::string>& left,
+                    const std::map<const CLI::App*, std::string>& hints) {
   const bool is_command = IsUnknownCommand(app, left);
   std::vector<std::string> options;
   while (true) {
@@ -91,10 +108,10 @@ std::string Unknown(const CLI::App* app, const std::vector<std::string>& left) {
     if (chosen.empty()) break;
     app = chosen.back();
   }
-  if (is_command) return UnknownCommand(app, left.front());  // whose options nobody can know
+  if (is_command) return UnknownCommand(app, left.front(), hints);  // whose options nobody can know
   const auto option = std::find_if(left.begin(), left.end(),
                                    [](const std::string& word) { return word.starts_with("-"); });
-  if (option == left.end()) return UnknownCommand(app, left.front());
+  if (option == left.end()) return UnknownCommand(app, left.front(), hints);
   const std::string name = option->substr(0, option->find('='));
   const std::string meant = Nearest(name, options);
   return "Unknown option " + name + (meant.empty() ? "" : "; did you mean " + meant + "?");
@@ -112,12 +129,25 @@ std::string WrongCount(const std::string& reason) {
          " times, must be given once";
 }
 
-// CLI11's own complaint of what is no number names the option last.
-std::string WhatIsWrong(const CLI::Error& error) {
-  constexpr std::string_view kBegin = "Could not convert: ", kIs = " = ";
+// CLI11's complaint, said as the programs say theirs; it names the option last of what is no
+// number.
+std::string WhatIsWrong(const CLI::App* app, const CLI::Error& error) {
+  constexpr std::string_view kBegin = "Could not convert: ", kIs = " = ", kExcludes = " excludes ";
   const std::string reason = error.what();
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) {
-    return WrongCount(reason);
+  switch (static_cast<CLI::ExitCodes>(error.get_exit_code())) {
+    case CLI::ExitCodes::ArgumentMismatch:
+      return WrongCount(reason);
+    case CLI::ExitCodes::ExcludesError:
+      if (const size_t at = reason.find(kExcludes); at != std::string::npos) {
+        return reason.substr(0, at) + " and " + reason.substr(at + kExcludes.size()) +
+               " cannot be given together";
+      }
+      return reason;
+    case CLI::ExitCodes::RequiredError:
+      if (reason != "A subcommand is required") return reason;
+      return "A command is required: " + CLI::detail::join(NamesOfCommands(Chosen(app)), ", ");
+    default:
+      break;
   }
   const size_t is = reason.find(kIs);
   if (!reason.starts_with(kBegin) || is == std::string::npos) return reason;
@@ -129,7 +159,7 @@ std::string WhatIsWrong(const CLI::Error& error) {
 // command line, it names the variable, and says what a value of Kubernetes' is.
 std::string Reason(const CLI::App* app, const CLI::Error& error,
                    const std::vector<std::string>& words) {
-  const std::string reason = WhatIsWrong(error);
+  const std::string reason = WhatIsWrong(app, error);
   for (const CLI::Option* option : app->get_options()) {
     const std::string& variable = option->get_envname();
     const std::string begin = option->get_name() + ": ";
@@ -150,13 +180,14 @@ std::string Reason(const CLI::App* app, const CLI::Error& error,
 // CLI11 lists what nobody knows, and asks for what is missing also where something else stands in
 // its place.
 std::string FailureMessage(const CLI::App* app, const CLI::Error& error,
-                           const std::vector<std::string>& words) {
+                           const std::vector<std::string>& words,
+                           const std::map<const CLI::App*, std::string>& hints) {
   const std::vector<std::string> left = app->remaining(/*recurse=*/true);
   const int code = error.get_exit_code();
   const bool is_left = IsUnknownCommand(app, left) ||
                        code == static_cast<int>(CLI::ExitCodes::ExtrasError) ||
                        code == static_cast<int>(CLI::ExitCodes::RequiredError);
-  return (!is_left || left.empty() ? Reason(app, error, words) : Unknown(app, left)) + kMore;
+  return (!is_left || left.empty() ? Reason(app, error, words) : Unknown(app, left, hints)) + kMore;
 }
 
 template <typename T>
@@ -222,6 +253,13 @@ std::string OutOfRange(const std::string& text, T least, T most) {
   return text + " is out of range, must be from " + Shown(least) + " to " + Shown(most);
 }
 
+Complaint NoneOf(const std::vector<std::string>& values) {
+  return [values](const std::string& text) {
+    if (std::find(values.begin(), values.end(), text) != values.end()) return std::string();
+    return text + " is none of " + CLI::detail::join(values, ", ");
+  };
+}
+
 // Of --NAME=TEXT, or of a variable.
 std::string ProblemWithSwitch(const std::string& text) {
   bool ignored = false;
@@ -279,14 +317,16 @@ template Option Option::Within(float, float, const std::string&) const;
 template Option Option::Within(double, double, const std::string&) const;
 
 Option Option::NotNegative() const { return Within(int64_t{0}, int64_t{1} << 60, "NONNEGATIVE"); }
-Option Option::NotEmpty() const {
-  return Check([](const std::string& text) { return text.empty() ? "it is empty" : ""; });
+Option Option::NotEmpty(const std::string& what) const {
+  return Check([must = what.empty() ? what : ", must be " + what](const std::string& text) {
+    return text.empty() ? "it is empty" + must : "";
+  });
 }
 Option Option::OneOf(const std::vector<std::string>& values) const {
-  return Option(option_->check(CLI::IsMember(values)));
+  return Check(NoneOf(values), CLI::IsMember(values).get_description());
 }
 Option Option::OneOfUnnamed(const std::vector<std::string>& values) const {
-  return Option(option_->check(CLI::IsMember(values).description("")));
+  return Check(NoneOf(values));
 }
 Option Option::Check(const Complaint& complaint, const std::string& description) const {
   return Option(option_->check(complaint, description));
@@ -380,7 +420,7 @@ void Command::Heading(const std::string& heading) const { app_->option_defaults(
 Command Command::AddChoice(const std::string& heading, const std::string& help) const {
   CLI::Option_group* const group = app_->add_option_group(heading, help);
   group->require_option(1);
-  return Command(group);
+  return Command(group, hints_);
 }
 
 Option Command::Find(const std::string& name) const { return Option(app_->get_option(name)); }
@@ -395,8 +435,9 @@ std::vector<std::pair<std::string, std::string>> Command::Given() const {
 }
 
 Command Command::AddCommand(const std::string& name, const std::string& help) const {
-  return Command(app_->add_subcommand(name, help));
+  return Command(app_->add_subcommand(name, help), hints_);
 }
+void Command::InsteadOfArguments(const std::string& hint) const { (*hints_)[app_] = hint; }
 void Command::RequireCommand() const { app_->require_subcommand(1); }
 void Command::OptionsMayFollow() const { app_->fallthrough(); }
 void Command::Footer(const std::string& text) const { app_->footer(text); }
@@ -404,7 +445,7 @@ void Command::OnParsed(std::function<void()> run) const { app_->callback(std::mo
 bool Command::parsed() const { return app_->parsed(); }
 
 Program::Program(const std::string& description, const std::string& name)
-    : Command(nullptr), owned_(std::make_unique<CLI::App>(description, name)) {
+    : Command(nullptr, &owned_hints_), owned_(std::make_unique<CLI::App>(description, name)) {
   app_ = owned_.get();
   app_->formatter(std::make_shared<HelpFormatter>());
 }
@@ -428,7 +469,7 @@ std::optional<int> Program::Parse(int argc, const char* const* argv) const {
       app_->exit(e);
       return Told();
     }
-    std::cerr << FailureMessage(app_, e, {argv, argv + argc});
+    std::cerr << FailureMessage(app_, e, {argv, argv + argc}, *hints_);
     return kUsageError;
   }
   if (help_ && help_->parsed()) return Help();
@@ -443,7 +484,7 @@ int Program::Help() const {
     const auto found = std::find_if(commands.begin(), commands.end(),
                                     [&](const CLI::App* one) { return one->get_name() == word; });
     if (found == commands.end()) {
-      std::cerr << UnknownCommand(command, word) << kMore;
+      std::cerr << UnknownCommand(command, word, *hints_) << kMore;
       return kUsageError;
     }
     command = *found;
@@ -460,7 +501,7 @@ int Program::Told() const {
 }
 
 int Program::Lacks(const std::string& what) const {
-  std::cerr << FailureMessage(app_, CLI::RequiredError(what), {});
+  std::cerr << FailureMessage(app_, CLI::RequiredError(what), {}, *hints_);
   return kUsageError;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,8 +50,8 @@ class Option {
   // What its value may be. A `description` is shown in --help.
   template <typename T>  // int, int64_t, size_t, float or double
   Option Within(T least, T most, const std::string& description = "") const;
-  Option NotNegative() const;  // an integer, at most 2^60
-  Option NotEmpty() const;
+  Option NotNegative() const;                           // an integer, at most 2^60
+  Option NotEmpty(const std::string& what = "") const;  // `what` it must be: "an id"
   Option OneOf(const std::vector<std::string>& values) const;
   Option OneOfUnnamed(const std::vector<std::string>& values) const;  // --help does not list them
   Option Check(const Complaint& complaint, const std::string& description = "") const;
@@ -64,7 +65,10 @@ class Option {
 // as the program. The variables that its options set must outlive the parsing.
 class Command {
  public:
-  explicit Command(CLI::App* app) : app_(app) {}
+  // Of commands: what to tell of an argument that one does not expect.
+  using Hints = std::map<const CLI::App*, std::string>;
+
+  Command(CLI::App* app, Hints* hints) : app_(app), hints_(hints) {}
 
   // T: std::string, a number, either of them in a std::optional, or a std::vector of them.
   template <typename T>
@@ -103,6 +107,8 @@ class Command {
   std::vector<std::pair<std::string, std::string>> Given() const;
 
   Command AddCommand(const std::string& name, const std::string& help) const;
+  // Tells how to give what somebody may give as an argument, of which this command takes no more.
+  void InsteadOfArguments(const std::string& hint) const;
   void RequireCommand() const;
   // Options of this command may follow a subcommand's, whose --help shows them, but for those
   // without a group of their own. Subcommands that are added later.
@@ -114,6 +120,7 @@ class Command {
 
  protected:
   CLI::App* app_;
+  Hints* hints_;
 };
 
 // A program. Its options that are numbers refuse an empty text, which CLI11 takes for 0. They are
@@ -143,6 +150,7 @@ class Program : public Command {
   // Ends what was printed to stdout; returns the exit code.
   int Told() const;
 
+  Hints owned_hints_;
   std::unique_ptr<CLI::App> owned_;
   std::optional<Command> help_;      // the subcommand, if there is one
   std::vector<std::string> helped_;  // the words behind it

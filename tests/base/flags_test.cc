@@ -196,6 +196,54 @@ TEST(FlagsTest, WhatNobodyKnowsIsNamedWithWhatIsLikeIt) {
   }
 }
 
+TEST(FlagsTest, AnArgumentThatIsNotExpectedIsToldWhereItBelongs) {
+  std::string text;
+  const Program app("", "program");
+  const Command command = app.AddCommand("generate", "");
+  command.Add("--prompt", text, "");
+  command.InsteadOfArguments("a text is given with --prompt");
+  app.AddCommand("info", "");
+  EXPECT_EQ(Complaint(app, {"generate", "Once upon"}),
+            "Unexpected argument Once upon; a text is given with --prompt");
+  EXPECT_EQ(Complaint(app, {"info", "Once"}), "Unexpected argument Once");
+}
+
+TEST(FlagsTest, WhatIsWrongIsSaidInPlainWords) {
+  std::string text, file, size, id;
+  int count = 1;
+  float share = 0;
+  int64_t bytes = 0;
+  std::vector<std::string> stops;
+  const Program app("", "program");
+  const Option of_text = app.Add("--text", text, "");
+  app.Add("--file", file, "").TypeName("FILE").Excludes(of_text);
+  app.Add("--size", size, "").OneOf({"small", "large"});
+  app.Add("--id", id, "").NotEmpty("an id");
+  app.Add("--count", count, "").Within(1, 128);
+  app.Add("--share", share, "").Within(0.0F, 0.5F);
+  app.Add("--bytes", bytes, "").NotNegative();
+  app.Add("--stop", stops, "").OneValueEach();
+  EXPECT_EQ(Complaint(app, {"--text", "a", "--file", "b"}),
+            "--text and --file cannot be given together");
+  EXPECT_EQ(Complaint(app, {"--file"}), "--file: its value is missing");
+  EXPECT_EQ(Complaint(app, {"--stop"}), "--stop: its value is missing");
+  EXPECT_EQ(Complaint(app, {"--text", "a", "--text", "b"}),
+            "--text: is given 2 times, must be given once");
+  EXPECT_EQ(Complaint(app, {"--size", "huge"}), "--size: huge is none of small, large");
+  EXPECT_EQ(Complaint(app, {"--id", ""}), "--id: it is empty, must be an id");
+  EXPECT_EQ(Complaint(app, {"--count", "0"}), "--count: 0 is out of range, must be from 1 to 128");
+  EXPECT_EQ(Complaint(app, {"--share", "0.75"}),
+            "--share: 0.75 is out of range, must be from 0 to 0.5");
+  EXPECT_EQ(Complaint(app, {"--share", "half"}), "--share: half is no number");
+  EXPECT_THAT(Complaint(app, {"--bytes", "-1"}),
+              testing::StartsWith("--bytes: -1 is out of range, must be from 0"));
+  const Program commands("", "program");
+  commands.AddCommand("list", "");
+  commands.AddCommand("show", "");
+  commands.RequireCommand();
+  EXPECT_EQ(Complaint(commands, {}), "A command is required: list, show");
+}
+
 TEST(FlagsTest, AWholeNumberIsTakenAsItIsOrRefused) {
   int integer = 1;
   uint64_t natural = 1;
