@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <iostream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/nearest.h"
 #include "base/output_file.h"
 #include "client/cli/create_options.h"
 #include "client/cli/io/output.h"
@@ -35,6 +37,51 @@ constexpr char kHelp[] =
     "  /quit           leave; the session stays, unless it is new and nothing was said\n"
     "Ctrl-C ends an answer, which is kept as far as it came.\n";
 
+enum class Argument { kNone, kMayBe, kNeeded };
+
+struct Known {
+  std::string_view name;
+  Argument argument;
+};
+constexpr std::array<Known, 7> kCommands = {{{"/fork", Argument::kMayBe},
+                                             {"/mark", Argument::kNeeded},
+                                             {"/rewind", Argument::kNeeded},
+                                             {"/save", Argument::kNone},
+                                             {"/show", Argument::kNone},
+                                             {"/help", Argument::kNone},
+                                             {"/quit", Argument::kNone}}};
+
+// A command, and what stands behind it.
+struct Words {
+  std::string name, argument;
+};
+
+// Of a line that begins with /. INVALID_ARGUMENT for a command that is none, or that is not given
+// what it needs.
+absl::StatusOr<Words> WordsOf(const std::string& line) {
+  const size_t end = std::min(line.find_first_of(" \t"), line.size());
+  Words words{line.substr(0, end), line.substr(end)};
+  absl::StripAsciiWhitespace(&words.argument);
+  const auto* const known = std::find_if(kCommands.begin(), kCommands.end(),
+                                         [&](const Known& one) { return one.name == words.name; });
+  if (known == kCommands.end()) {
+    std::vector<std::string> names;
+    for (const Known& one : kCommands) names.emplace_back(one.name);
+    const std::string meant = Nearest(words.name, names);
+    return absl::InvalidArgumentError(
+        absl::StrCat("no command ", Shown(words.name),
+                     meant.empty() ? "" : absl::StrCat("; did you mean ", meant, "?"),
+                     meant.empty() ? "; /help names them" : " /help names them"));
+  }
+  if (known->argument == Argument::kNone && !words.argument.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(words.name, ": takes nothing behind it"));
+  }
+  if (known->argument == Argument::kNeeded && words.argument.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(words.name, ": needs the name of a mark"));
+  }
+  return words;
+}
+
 // At once, also into a pipe: somebody waits for it.
 void PrintLine(const std::string& line) {
   std::printf("%s\n", line.c_str());
@@ -50,9 +97,12 @@ int Chat::Run() {
   if (terminal_) std::cerr << "session " << id_ << "; /help tells more\n";
   std::string line;
   while (ReadLine(&line)) {
-    const bool command = line.starts_with('/') && !line.starts_with("//");
-    if (command && absl::StripAsciiWhitespace(absl::string_view(line)) == "/quit") return kOk;
-    const absl::Status status = command ? Command(line) : Answer(line);
+    const bool is_command = line.starts_with('/') && !line.starts_with("//");
+    const absl::StatusOr<Words> command = is_command ? WordsOf(line) : Words();
+    if (command.ok() && command->name == "/quit") return kOk;
+    const absl::Status status = !command.ok() ? command.status()
+                                : is_command  ? Command(command->name, command->argument)
+                                              : Answer(line);
     if (const auto written = FlushStdout(); !written.ok()) return globals_.FailUsage(written);
     if (status.ok()) continue;
     const int code = globals_.Fail(status);
@@ -63,7 +113,11 @@ int Chat::Run() {
 }
 
 bool Chat::ReadLine(std::string* line) {
-  if (!terminal_) return static_cast<bool>(std::getline(std::cin, *line));
+  if (!terminal_) {
+    if (!std::getline(std::cin, *line)) return false;
+    if (line->ends_with('\r')) line->pop_back();  // as lines end on Windows
+    return true;
+  }
   // Before the prompt: who sees it may press Ctrl-C.
   const Interrupt::Guard guard(*globals_.interrupt,
                                [] { std::cerr << "\n(Ctrl-C again or /quit leaves)\n> "; });
@@ -136,11 +190,7 @@ absl::Status Chat::Settled(const std::function<absl::Status()>& call) {
   return status;
 }
 
-absl::Status Chat::Command(const std::string& line) {
-  const size_t space = std::min(line.find(' '), line.size());
-  const std::string name = line.substr(0, space);
-  std::string argument = line.substr(space);
-  absl::StripAsciiWhitespace(&argument);
+absl::Status Chat::Command(const std::string& name, const std::string& argument) {
   client::Sessions& sessions = globals_.client->sessions();
   return Settled([&]() -> absl::Status {
     if (name == "/fork") return Fork(argument);
@@ -173,10 +223,7 @@ absl::Status Chat::Command(const std::string& line) {
       }
       return absl::OkStatus();
     }
-    if (name != "/help") {
-      return absl::InvalidArgumentError(absl::StrCat("no command ", name, "; /help names them"));
-    }
-    std::cerr << kHelp;
+    std::cerr << kHelp;  // of /help
     return absl::OkStatus();
   });
 }

@@ -44,7 +44,7 @@ class Chat {
   absl::StatusOr<std::vector<chat::Place>> Ask(const std::string& line,
                                                v1::GenerateRequest* request) const;
   absl::Status Stream(const v1::GenerateRequest& request);
-  absl::Status Command(const std::string& line);
+  absl::Status Command(const std::string& name, const std::string& argument);
   absl::Status Fork(const std::string& label);
   absl::Status Report(const char* command, const absl::StatusOr<v1::SessionPosition>& position);
   // Calls again while the server still commits an answer that was interrupted.

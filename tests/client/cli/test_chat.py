@@ -179,3 +179,26 @@ def test_second_interrupt_at_the_prompt_leaves(terminal):
     read_until(master, b"/quit leaves")
     chat.send_signal(signal.SIGINT)
     assert chat.wait(60) == 130
+
+
+@pytest.mark.parametrize("line, words", [
+    ("/mrak a", "no command /mrak; did you mean /mark? /help names them"),
+    ("/exit", "no command /exit; /help names them"),
+    ("/\x1b[31m", "no command /?[31m; /help names them"),
+    ("/quit now", "/quit: takes nothing behind it"),
+    ("/save file", "/save: takes nothing behind it"),
+    ("/show it", "/show: takes nothing behind it"),
+    ("/mark", "/mark: needs the name of a mark"),
+    ("/rewind ", "/rewind: needs the name of a mark"),
+])
+def test_what_is_wrong_with_a_command_is_told(cli, fake, line, words):
+    fake.new_session()
+    done = cli.run("session", "chat", "s1", input=line.encode() + b"\n")
+    assert done.returncode == 1 and done.stderr.endswith(f"INVALID_ARGUMENT: {words}\n".encode()), done.stderr
+    assert fake.sessions["s1"].version == 0
+
+
+def test_lines_that_end_as_on_windows(cli, fake):
+    fake.new_session()
+    cli.ok("session", "chat", "s1", "--max-tokens", 2, "--suffix", "", input=b"ab\r\n/mark\tplace\r\n/quit\r\n")
+    assert fake.sessions["s1"].text == "abAB" and list(fake.sessions["s1"].marks) == ["place"]
