@@ -35,7 +35,8 @@ absl::StatusOr<std::vector<int32_t>> GivenRows(const DrawOptions& options,
   if (options.complete.empty()) return std::vector<int32_t>();
   const int32_t rows = options.rows.value_or(shape.height() / 2);
   if (rows < 0 || rows >= shape.height()) {
-    return absl::InvalidArgumentError(absl::StrCat("--rows is ", rows, "; the model's images have ",
+    return absl::InvalidArgumentError(absl::StrCat("--rows: is ", rows, ", must be from 0 to ",
+                                                   shape.height() - 1, "; the model's images have ",
                                                    shape.height(), ", one must be left"));
   }
   std::string bytes;
@@ -43,9 +44,10 @@ absl::StatusOr<std::vector<int32_t>> GivenRows(const DrawOptions& options,
       !status.ok()) {
     return status;
   }
-  const auto bitmap = DecodePng(bytes, options.complete);
+  const std::string name = InputName(options.complete);
+  const auto bitmap = DecodePng(bytes, name);
   if (!bitmap.ok()) return bitmap.status();
-  return TokensOf(*bitmap, shape, rows, options.complete);
+  return TokensOf(*bitmap, shape, rows, name);
 }
 
 // As many tokens as the image lacks, all of them levels.
@@ -145,7 +147,11 @@ void AddDraw(flags::Command app, Globals& globals) {
   const flags::Command command =
       app.AddCommand("draw", "Draw images, with a model whose tokens are pixels");
   AddModel(command, options->model);
-  command.Add("--out", options->out, "PNG file to write; -: stdout").TypeName("FILE").Required();
+  command.Add("--out", options->out, "PNG file to write; -: stdout")
+      .TypeName("FILE")
+      .NotEmpty("a file's name")
+      .Required();
+  command.InsteadOfArguments("a file is given with --out");
   command.Add("--count", options->count, "Images, side by side in one file")
       .Within(1, 128)
       .ShowDefault();
@@ -156,7 +162,7 @@ void AddDraw(flags::Command app, Globals& globals) {
   command.Add("--gap", options->sheet.gap, "Pixels between images").Within(0, 64).ShowDefault();
   const flags::Option complete = command.Add(
       "--complete", options->complete, "PNG file of one image: keep its upper rows, draw the rest");
-  complete.TypeName("FILE");
+  complete.TypeName("FILE").NotEmpty("a file's name");
   command.Add("--rows", options->rows, "Rows to keep; default half of them").Needs(complete);
   command.Add("--temperature", options->temperature, "0: always the most likely value");
   command.Add("--top-p", options->top_p, "Only the likeliest values that reach this");

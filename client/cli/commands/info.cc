@@ -28,10 +28,22 @@ nlohmann::json ModelJson(const v1::Model& m) {
                          {"can_encode", m.can_encode()},
                          {"fingerprint", m.fingerprint()},
                          {"add_bos_token", m.add_bos_token()},
+                         {"pad_token_id", nullptr},
                          {"bos_token_id", nullptr},
-                         {"eos_token_id", nullptr}};
+                         {"eos_token_id", nullptr},
+                         {"unk_token_id", nullptr},
+                         {"image", nullptr}};
+  if (m.has_pad_token_id()) json["pad_token_id"] = m.pad_token_id();
   if (m.has_bos_token_id()) json["bos_token_id"] = m.bos_token_id();
   if (m.has_eos_token_id()) json["eos_token_id"] = m.eos_token_id();
+  if (m.has_unk_token_id()) json["unk_token_id"] = m.unk_token_id();
+  if (m.has_image()) {
+    json["image"] = {{"height", m.image().height()},
+                     {"width", m.image().width()},
+                     {"channels", m.image().channels()},
+                     {"levels", m.image().levels()},
+                     {"first_token_id", m.image().first_token_id()}};
+  }
   return json;
 }
 
@@ -70,7 +82,9 @@ void PrintText(const v1::GetServerInfoResponse& server, const v1::ListModelsResp
                 static_cast<double>(m.weight_bytes()) / 1e6);
     std::printf("  text      %d token ids (%s)\n", m.vocab_size(), m.tokenizer().c_str());
     if (!m.fingerprint().empty()) std::printf("  identity  %s\n", m.fingerprint().c_str());
-    std::printf("  sessions  %lld bytes each%s, %lld fit, %lld in use\n",
+    // What encodes keeps no sessions: a text takes the memory while it is encoded.
+    std::printf("  %s  %lld bytes each%s, %lld fit, %lld in use\n",
+                m.can_encode() ? "texts   " : "sessions",
                 static_cast<long long>(m.bytes_per_session()), OfWhatLength(m).c_str(),
                 static_cast<long long>(m.max_sessions()),
                 static_cast<long long>(m.sessions_in_use()));

@@ -28,15 +28,15 @@ struct ScoreOptions {
 };
 
 struct Bits {
-  explicit Bits(const v1::ScoreSummary& summary) : total(-summary.total_logprob() / std::log(2.0)) {
+  explicit Bits(const v1::ScoreSummary& summary)
+      : total(0 - summary.total_logprob() / std::log(2.0)) {  // not -0
     if (summary.bytes() > 0) per_byte = total / static_cast<double>(summary.bytes());
     if (summary.scored_tokens() > 0) {
       per_token = total / static_cast<double>(summary.scored_tokens());
     }
   }
   double total = 0;
-  double per_byte = 0;
-  double per_token = 0;
+  std::optional<double> per_byte, per_token;  // none where no token is scored
 };
 
 // Which model scores: on a session, its own unless one is named.
@@ -63,16 +63,23 @@ void PrintScore(const Globals& globals, const std::string& model, const v1::Scor
                            {"scored_tokens", summary.scored_tokens()},
                            {"unknown_tokens", summary.unknown_tokens()},
                            {"bytes", summary.bytes()},
-                           {"bits_per_byte", bits.per_byte},
-                           {"bits_per_token", bits.per_token},
+                           {"bits_per_byte", nullptr},
+                           {"bits_per_token", nullptr},
                            {"seconds", seconds}};
+    if (bits.per_byte) json["bits_per_byte"] = *bits.per_byte;
+    if (bits.per_token) json["bits_per_token"] = *bits.per_token;
     if (last.has_session()) json["session"] = ToJson(last.session());
     std::printf("%s\n", json.dump(2).c_str());
     return;
   }
-  std::printf("%.4f bits per byte (%.1f bits, %lld bytes, %lld tokens%s, %.0f tokens/s)\n",
-              bits.per_byte, bits.total, static_cast<long long>(summary.bytes()),
-              static_cast<long long>(summary.tokens()),
+  if (!bits.per_byte) {
+    std::printf("%s, none of them scored: nothing stands before the first one\n",
+                Counted(summary.tokens(), "token").c_str());
+    return;
+  }
+  std::printf("%.4f bits per byte (%.1f bits, %s, %s%s, %.0f tokens/s)\n", *bits.per_byte,
+              bits.total, Counted(summary.bytes(), "byte").c_str(),
+              Counted(summary.tokens(), "token").c_str(),
               OfThemUnknown(summary.unknown_tokens()).c_str(),
               static_cast<double>(summary.tokens()) / seconds);
 }
@@ -107,6 +114,9 @@ PromptSize ShownSize(const Globals& globals, const v1::ScoreRequest& request) {
 }
 
 int RunScore(const Globals& globals, const ScoreOptions& options) {
+  if (const absl::Status status = options.examples.Check(); !status.ok()) {
+    return globals.FailUsage(status);
+  }
   v1::ScoreRequest request;
   if (!options.examples.given()) {
     const absl::Status status = ReadInput(options.file, request.mutable_text());
@@ -163,7 +173,9 @@ void AddScore(flags::Command app, Globals& globals) {
   AddModel(command, options->model);
   const flags::Option file = command.Add("--file", options->file, "Text to score, UTF-8; -: stdin")
                                  .TypeName("FILE")
+                                 .NotEmpty("a file's name")
                                  .ShowDefault();
+  command.InsteadOfArguments("a file is given with --file");
   options->session.AddTo(command);
   AddSpecialTokens(command, options->add_special_tokens);
   const flags::Option add = command.Find("--add-special-tokens");

@@ -178,15 +178,16 @@ void Keep(std::optional<int64_t> count, std::vector<T>& all) {
 
 int ScorePairs(const Globals& globals, const ExampleOptions& options, bool allow_unknown,
                const v1::Model& model, const std::string& bytes) {
-  auto pairs = ParsePairs(bytes, options.pairs);
+  const std::string name = InputName(options.pairs);
+  auto pairs = ParsePairs(bytes, name);
   if (!pairs.ok()) return globals.FailUsage(pairs.status());
   Keep(options.count, *pairs);
   Scoring scoring(globals, model, "pair", pairs->size());
   absl::Status status;
   for (size_t i = 0; i < pairs->size() && status.ok(); ++i) {
     const Pair& pair = (*pairs)[i];
-    status = scoring.Add(ExampleOf(globals, model.name(), pair, options.pairs, allow_unknown),
-                         "line", pair.line);
+    status =
+        scoring.Add(ExampleOf(globals, model.name(), pair, name, allow_unknown), "line", pair.line);
   }
   return scoring.End(status);
 }
@@ -194,13 +195,14 @@ int ScorePairs(const Globals& globals, const ExampleOptions& options, bool allow
 int ScoreImages(const Globals& globals, const ExampleOptions& options, const v1::Model& model,
                 const std::string& bytes) {
   if (const auto status = CheckDraws(model); !status.ok()) return globals.FailUsage(status);
-  auto images = ParseImages(bytes, options.images);
+  const std::string name = InputName(options.images);
+  auto images = ParseImages(bytes, name);
   if (!images.ok()) return globals.FailUsage(images.status());
   Keep(options.count, *images);
   Scoring scoring(globals, model, "image", images->size());
   absl::Status status;
   for (size_t i = 0; i < images->size() && status.ok(); ++i) {
-    auto ids = TokensOf((*images)[i], model.image(), model.image().height(), options.images);
+    auto ids = TokensOf((*images)[i], model.image(), model.image().height(), name);
     if (!ids.ok()) return globals.FailUsage(ids.status());
     Example example{*std::move(ids), 0};
     if (model.has_bos_token_id()) {
@@ -221,10 +223,12 @@ void ExampleOptions::AddTo(flags::Command command, std::initializer_list<flags::
           .Add("--pairs", pairs,
                "Lines of two texts with a tab between them: how well the second one follows")
           .TypeName("FILE")
+          .NotEmpty("a file's name")
           .Group(kGroup);
   const flags::Option with_images =
       command.Add("--images", images, "A PNG file, or an idx file of many images")
           .TypeName("FILE")
+          .NotEmpty("a file's name")
           .Group(kGroup)
           .Excludes(with_pairs);
   for (flags::Option other : others) {
@@ -234,6 +238,11 @@ void ExampleOptions::AddTo(flags::Command command, std::initializer_list<flags::
   command.Add("--count", count, "The first so many of them; default all")
       .Within(int64_t{1}, int64_t{1} << 40)
       .Group(kGroup);
+}
+
+absl::Status ExampleOptions::Check() const {
+  if (!count || given()) return absl::OkStatus();
+  return absl::InvalidArgumentError("--count: is for --pairs or --images, and neither is given");
 }
 
 int ScoreExamples(const Globals& globals, const ExampleOptions& options, bool allow_unknown,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "client/cli/command.h"
 
 namespace tvq::cli {
@@ -18,6 +19,8 @@ struct ExampleOptions {
   // Not beside any of `others`.
   void AddTo(flags::Command command, std::initializer_list<flags::Option> others);
   bool given() const { return !pairs.empty() || !images.empty(); }
+  // Whether what was given belongs together.
+  absl::Status Check() const;
 };
 
 // Scores the examples one after another and prints the mean. Returns an exit code.

@@ -2,9 +2,13 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
+#include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/quoted.h"
 #include "client/cli/command.h"
 #include "client/cli/io/input.h"
 
@@ -54,11 +58,15 @@ int RunDetokenize(const Globals& globals, const TokenOptions& options) {
     std::string input;
     if (auto status = ReadInput("-", &input, "token ids"); !status.ok())
       return globals.FailUsage(status);
-    std::istringstream words(input);
-    int32_t id;
-    while (words >> id) request.add_token_ids(id);
-    if (!words.eof())
-      return globals.FailUsage(absl::InvalidArgumentError("stdin: must be token ids"));
+    for (const absl::string_view word :
+         absl::StrSplit(input, absl::ByAnyChar(", \t\r\n"), absl::SkipEmpty())) {
+      int32_t id = 0;
+      if (!absl::SimpleAtoi(word, &id)) {
+        return globals.FailUsage(absl::InvalidArgumentError(
+            absl::StrCat("stdin: ", Quoted({word.data(), word.size()}), " is no token id")));
+      }
+      request.add_token_ids(id);
+    }
   }
   const auto response = globals.client->Detokenize(request, globals.Call());
   if (!response.ok()) return globals.Fail(response.status());
@@ -78,6 +86,7 @@ void AddTokenize(flags::Command app, Globals& globals) {
       app.AddCommand("tokenize", "Text that begins a context to token ids");
   AddModel(command, options->model);
   command.Add("--text", options->text, "The text; without it: from stdin");
+  command.InsteadOfArguments("a text is given with --text");
   AddAllowUnknown(command, options->allow_unknown);
   AddSpecialTokens(command, options->add_special_tokens);
   command.OnParsed([&globals, options] {

@@ -51,8 +51,9 @@ absl::StatusOr<std::vector<Pair>> ParsePairs(std::string_view bytes, std::string
   std::vector<Pair> pairs;
   for (int64_t number = 1; !bytes.empty(); ++number) {
     const size_t end = std::min(bytes.find('\n'), bytes.size());
-    const std::string_view line = bytes.substr(0, end);
+    std::string_view line = bytes.substr(0, end);
     bytes.remove_prefix(std::min(end + 1, bytes.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);  // as lines end on Windows
     if (line.empty()) continue;
     const size_t tab = line.find('\t');
     if (tab == 0 || tab >= line.size() - 1 || line.find('\t', tab + 1) != line.npos) {

@@ -14,16 +14,16 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 
 }  // namespace
 
+std::string InputName(const std::string& path) { return path == "-" ? "stdin" : path; }
+
 Input::Input(std::string path, std::string what, Content content)
     : path_(std::move(path)),
       what_(std::move(what)),
       content_(content),
       file_(nullptr, [](std::FILE* file) { return file == stdin ? 0 : std::fclose(file); }) {}
 
-std::string Input::Name() const { return path_ == "-" ? "stdin" : path_; }
-
 absl::Status Input::Failure() const {
-  return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", Name()));
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", InputName(path_)));
 }
 
 absl::Status Input::Open() {
@@ -31,7 +31,8 @@ absl::Status Input::Open() {
   if (!file_) return Failure();
   if (isatty(fileno(file_.get())) != 1) return absl::OkStatus();
   if (content_ == Content::kBinary) {
-    return absl::InvalidArgumentError(absl::StrCat(Name(), ": a terminal cannot give the ", what_,
+    return absl::InvalidArgumentError(absl::StrCat(InputName(path_),
+                                                   ": a terminal cannot give the ", what_,
                                                    "; name a file, or pipe one into stdin"));
   }
   std::fprintf(stderr, "tvq: type the %s; Ctrl-D at the beginning of a line ends it\n",

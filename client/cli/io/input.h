@@ -15,6 +15,9 @@ enum class Content {
   kBinary  // no terminal gives it
 };
 
+// What messages call a file that is read.
+std::string InputName(const std::string& path);
+
 // A file that is read, or stdin for "-".
 class Input {
  public:
@@ -28,7 +31,6 @@ class Input {
   absl::StatusOr<std::string> Read();
 
  private:
-  std::string Name() const;
   absl::Status Failure() const;
 
   const std::string path_;
