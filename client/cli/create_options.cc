@@ -27,6 +27,17 @@ void CreateOptions::AddTo(flags::Command command) {
       .TypeName("KEY");
 }
 
+std::string CreateOptions::GivenForNew() const {
+  if (!model_.empty()) return "--model";
+  if (!label_.empty()) return "--label";
+  if (ttl_) return "--ttl";
+  if (transcript_) return *transcript_ ? "--transcript" : "--no-transcript";
+  if (add_special_tokens_) {
+    return *add_special_tokens_ ? "--add-special-tokens" : "--no-add-special-tokens";
+  }
+  return idempotency_key_.empty() ? "" : "--idempotency-key";
+}
+
 void CreateOptions::Fill(v1::CreateSessionRequest* request) const {
   request->set_model(model_);
   request->set_label(label_);

@@ -19,6 +19,8 @@ class CreateOptions {
   void Fill(v1::CreateSessionRequest* request) const;
   v1::Durability durability() const { return durability_; }
   const std::string& idempotency_key() const { return idempotency_key_; }
+  // An option that is given and is of new sessions alone; "" if none is.
+  std::string GivenForNew() const;
 
  private:
   std::string model_;

@@ -18,7 +18,9 @@ bool ParseBias(const std::string& text, int32_t* id, float* bias) {
 std::string ProblemWithBias(const std::string& text) {
   int32_t id;
   float bias;
-  return ParseBias(text, &id, &bias) ? "" : "\"" + text + "\" is not ID=BIAS";
+  return ParseBias(text, &id, &bias)
+             ? ""
+             : "\"" + text + "\" is not ID=BIAS, two numbers such as 5=-1.5";
 }
 
 }  // namespace

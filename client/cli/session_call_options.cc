@@ -23,8 +23,9 @@ flags::Option AddDurability(flags::Command command, v1::Durability& durability) 
 
 void SessionCallOptions::AddTo(flags::Command command) {
   const flags::Option session =
-      command.Add("--session", id_, "Continue this session, which then holds the output too")
+      command.Add("--session", id_, "Continue this session, which then holds what was added, too")
           .TypeName("ID")
+          .NotEmpty(kAnId)
           .Group(kSessionGroup);
   for (const flags::Option option : AddCommon(command)) option.Needs(session);
 }
@@ -38,7 +39,7 @@ void SessionCallOptions::AddCommitOnCancel(flags::Command command) {
 }
 
 void SessionCallOptions::AddTo(flags::Command command, const char* id_help) {
-  command.Add("id", id_, id_help).TypeName("").Required();
+  command.Add("id", id_, id_help).TypeName("").NotEmpty(kAnId).Required();
   AddCommon(command);
 }
 
@@ -55,6 +56,11 @@ std::array<flags::Option, 3> SessionCallOptions::AddCommon(flags::Command comman
                                 .TypeName("KEY")
                                 .Group(kSessionGroup);
   return {version, durability, key};
+}
+
+std::string SessionCallOptions::GivenForWrites() const {
+  if (durability_ != v1::DURABILITY_UNSPECIFIED) return "--durability";
+  return idempotency_key_.empty() ? "" : "--idempotency-key";
 }
 
 void SessionCallOptions::Fill(v1::SessionCall* call) const {

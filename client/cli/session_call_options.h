@@ -11,6 +11,9 @@
 
 namespace tvq::cli {
 
+// What the id of a session must be.
+inline constexpr char kAnId[] = "a session's id";
+
 // SessionCall as flags: which session a call uses, and how.
 class SessionCallOptions {
  public:
@@ -24,6 +27,8 @@ class SessionCallOptions {
   bool given() const { return !id_.empty(); }
   const std::string& id() const { return id_; }
   void Fill(v1::SessionCall* call) const;
+  // An option that is given and is of calls that write alone; "" if none is.
+  std::string GivenForWrites() const;
 
  private:
   // The flags beside the id.

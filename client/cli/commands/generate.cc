@@ -105,12 +105,13 @@ void AddGenerate(flags::Command app, Globals& globals) {
                                            "--session. Empty: starts a new text");
   const flags::Option file =
       command.Add("--prompt-file", options->prompt_file, "File that holds the text");
-  file.TypeName("FILE");
+  file.TypeName("FILE").NotEmpty("a file's name");
   const flags::Option ids =
       command.Add("--prompt-ids", options->prompt_ids, "Token ids, such as 5,9,2");
   ids.SplitAt(',');
   prompt.Excludes(file).Excludes(ids);
   file.Excludes(ids);
+  command.InsteadOfArguments("a text is given with --prompt, a file with --prompt-file");
   AddSpecialTokens(command, options->add_special_tokens);
   options->sampling.AddTo(command);
   options->session.AddTo(command);

@@ -10,6 +10,7 @@
 #include "client/cli/commands/session_tree.h"
 #include "client/cli/create_options.h"
 #include "client/cli/io/session_text.h"
+#include "client/cli/session_call_options.h"
 
 namespace tvq::cli {
 namespace {
@@ -92,16 +93,22 @@ int RunTree(const Globals& globals, const Query& query) {
   return kOk;
 }
 
+// One that cannot be deleted is told, and the others are deleted all the same.
 int RunDelete(const Globals& globals, const Query& query) {
+  int code = kOk;
   for (const std::string& id : query.ids) {
     v1::DeleteSessionRequest request;
     request.mutable_session()->set_session_id(id);
     const absl::Status status = globals.client->sessions().Delete(request, globals.Call());
-    if (!status.ok()) return globals.Fail(status);
+    if (!status.ok()) {
+      code = globals.Fail(status);
+      if (code != kServerError) return code;  // the others would fail, too
+      continue;
+    }
     if (globals.json) std::printf("%s\n", nlohmann::json({{"deleted", id}}).dump().c_str());
     if (const auto written = FlushStdout(); !written.ok()) return globals.FailUsage(written);
   }
-  return kOk;
+  return code;
 }
 
 }  // namespace
@@ -143,15 +150,17 @@ void AddSessionQueries(flags::Command session, Globals& globals) {
   };
   const auto [list, listed] = add("list", "All sessions, oldest first", RunList);
   list.Add("--model", listed->model, "Only those of this model").TypeName("NAME");
-  list.Add("--parent", listed->parent, "Only forks of this session").TypeName("ID");
+  list.Add("--parent", listed->parent, "Only forks of this session").TypeName("ID").NotEmpty(kAnId);
   const auto [show, shown] = add("show", "What the server knows of a session", RunShow);
-  show.Add("id", shown->id, "The session").TypeName("").Required();
+  show.Add("id", shown->id, "The session").TypeName("").NotEmpty(kAnId).Required();
   show.AddFlag("--transcript", shown->transcript, "Its token ids too, if it keeps them");
   const auto [tree, root] = add("tree", "Sessions and their forks", RunTree);
-  tree.Add("id", root->id, "Only this session and what descends from it").TypeName("");
+  tree.Add("id", root->id, "Only this session and what descends from it")
+      .TypeName("")
+      .NotEmpty(kAnId);
   tree.Add("--model", root->model, "Only those of this model").TypeName("NAME");
   const auto [remove, removed] = add("delete", "Deletes sessions; their forks stay", RunDelete);
-  remove.Add("ids", removed->ids, "The sessions").TypeName("").Required();
+  remove.Add("ids", removed->ids, "The sessions").TypeName("").NotEmpty(kAnId).Required();
 }
 
 void AddSession(flags::Command app, Globals& globals) {

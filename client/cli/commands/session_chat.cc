@@ -3,9 +3,11 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "client/cli/command.h"
 #include "client/cli/commands/chat.h"
 #include "client/cli/create_options.h"
+#include "client/cli/session_call_options.h"
 
 namespace tvq::cli {
 namespace {
@@ -61,6 +63,11 @@ int Run(const Globals& globals, Options& options) {
   if (const auto status = options.chat.sampling.CheckShown(globals.json); !status.ok()) {
     return globals.FailUsage(status);
   }
+  if (const std::string given = options.create.GivenForNew();
+      !options.chat.id.empty() && !given.empty()) {
+    return globals.FailUsage(absl::InvalidArgumentError(
+        absl::StrCat(given, ": is for a new session, of which no id is given")));
+  }
   options.chat.durability = options.create.durability();
   // A call with the same key would be told of it again.
   const bool is_own = options.chat.id.empty() && options.create.idempotency_key().empty();
@@ -77,7 +84,9 @@ void AddSessionChat(flags::Command session, Globals& globals) {
   auto options = std::make_shared<Options>();
   const flags::Command command = session.AddCommand(
       "chat", "A conversation: a line in, an answer out; /help inside tells more");
-  command.Add("id", options->chat.id, "The session; without it: a new one").TypeName("");
+  command.Add("id", options->chat.id, "The session; without it: a new one")
+      .TypeName("")
+      .NotEmpty(kAnId);
   command.Add("--suffix", options->suffix,
               "Follows each line; default: a line is a message as the model's chat template has "
               "it, or is followed by a newline if there is none");

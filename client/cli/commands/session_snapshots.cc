@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "base/output_file.h"
 #include "client/cli/command.h"
 #include "client/cli/create_options.h"
@@ -34,6 +35,10 @@ int SaveOnServer(const Globals& globals, const SaveOptions& options) {
 }
 
 int SaveToFile(const Globals& globals, const SaveOptions& options) {
+  if (const std::string given = options.session.GivenForWrites(); !given.empty()) {
+    return globals.FailUsage(absl::InvalidArgumentError(absl::StrCat(
+        given, ": is for `session save` without a file, which writes to the session")));
+  }
   v1::ExportSessionRequest request;
   options.session.Fill(request.mutable_session());
   OutputFile file(options.file, Readers::kOwner);
@@ -93,7 +98,8 @@ void AddSessionSnapshots(flags::Command session, Globals& globals) {
       "save", "Makes a session outlive the server; with a file: writes a snapshot of it there");
   save->session.AddTo(command, "The session");
   command.Add("file", save->file, "Where to; -: stdout. Marks are not part of a snapshot")
-      .TypeName("");
+      .TypeName("")
+      .NotEmpty("a file's name");
   command.OnParsed([&globals, save] {
     globals.run = [&globals, save] {
       return save->file.empty() ? SaveOnServer(globals, *save) : SaveToFile(globals, *save);
@@ -102,7 +108,10 @@ void AddSessionSnapshots(flags::Command session, Globals& globals) {
 
   auto load = std::make_shared<LoadOptions>();
   command = session.AddCommand("load", "A new session from a snapshot; prints its id");
-  command.Add("file", load->file, "What `session save` wrote; -: stdin").TypeName("").Required();
+  command.Add("file", load->file, "What `session save` wrote; -: stdin")
+      .TypeName("")
+      .NotEmpty("a file's name")
+      .Required();
   load->create.AddTo(command);
   command.OnParsed(
       [&globals, load] { globals.run = [&globals, load] { return RunLoad(globals, *load); }; });

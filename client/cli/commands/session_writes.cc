@@ -111,10 +111,11 @@ void AddSessionWrites(flags::Command session, Globals& globals) {
 
   const auto [fork, forks] =
       add("fork", "Exact copies that go their own ways; prints ids", RunFork);
-  fork.Add("--count", forks->count, "How many").ShowDefault();
+  fork.Add("--count", forks->count, "How many").Within(1, 128).ShowDefault();
   fork.Add("--label", forks->label, "A name of your own for them");
   fork.Add("--mark", forks->mark, "Fork from this mark, not from the present state")
-      .TypeName("NAME");
+      .TypeName("NAME")
+      .NotEmpty("a mark's name");
   AddTtl(fork, forks->ttl);
 
   const auto [mark, marked] =

@@ -13,8 +13,11 @@ constexpr double kMaxSeconds = 315'576'000'000;
 
 std::string ProblemWithSeconds(const std::string& text) {
   double seconds = 0;
-  if (absl::SimpleAtod(text, &seconds) && seconds >= 0 && seconds <= kMaxSeconds) return "";
-  return "\"" + text + "\" is no number of seconds";
+  if (!absl::SimpleAtod(text, &seconds) || std::isnan(seconds)) {
+    return "\"" + text + "\" is no number of seconds";
+  }
+  if (seconds >= 0 && seconds <= kMaxSeconds) return "";
+  return "is " + text + ", must be from 0 to 315576000000 seconds";
 }
 
 }  // namespace

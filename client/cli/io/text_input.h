@@ -20,9 +20,10 @@ class TextInput {
     const flags::Option text = command.Add("--text", text_, "Text; - or nothing: from stdin");
     const flags::Option file = command.Add("--file", file_, "File that holds the text");
     const flags::Option ids = command.Add("--ids", ids_, "Token ids, such as 5,9,2").SplitAt(',');
-    file.TypeName("FILE");
+    file.TypeName("FILE").NotEmpty("a file's name");
     text.Excludes(file).Excludes(ids);
     file.Excludes(ids);
+    command.InsteadOfArguments("a text is given with --text, a file with --file");
   }
 
   // Sets `text` or `token_ids` of a request. An error names what cannot be read.

@@ -242,3 +242,11 @@ def test_delete_tells_what_it_did_before_it_failed(cli, fake):
     fake.new_session()
     done = cli.run("session", "delete", "s1", "nothing", "--json")
     assert done.returncode == 1 and done.stdout == b'{"deleted":"s1"}\n' and b"nothing" in done.stderr
+
+
+def test_what_cannot_be_deleted_is_told_and_the_others_are_deleted(cli, fake):
+    for _ in range(2):
+        fake.new_session()
+    done = cli.run("session", "delete", "s1", "none", "s2", "other")
+    assert done.returncode == 1 and fake.sessions == {}
+    assert done.stderr.count(b"NOT_FOUND") == 2 and b'"none"' in done.stderr and b'"other"' in done.stderr, done.stderr
