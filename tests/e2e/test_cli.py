@@ -103,6 +103,12 @@ def test_what_the_first_model_cannot_do_is_told(call, tmp_path):
         assert done.returncode == 1 and b"--session-dir" in done.stderr, done.stderr
 
 
+def test_a_text_that_is_too_large_is_told(call):
+    done = call("tokenize", "--model", "bytes", input=(17 << 20) * b"a")
+    assert done.returncode == 1 and re.search(rb"RESOURCE_EXHAUSTED: the request has 178\d+ bytes, the server takes at most 16777216;",
+                                              done.stderr), done.stderr
+
+
 @pytest.mark.parametrize("program", ["tvq", "tvq-server", "tvq-gateway", "tvq-loadtest", "tvq-bench", "tvq-verify"])
 def test_every_program_tells_its_version(program):
     done = subprocess.run([BIN / program, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL)

@@ -198,7 +198,7 @@ def test_names_what_is_wrong_with_a_file(draw, tmp_path, content, message):
 def test_wrong_usage_is_named(draw, server, tvq, tmp_path):
     (tmp_path / "whole.png").write_bytes(WHOLE)
     done = draw("--out", tmp_path / "a.png", "--complete", tmp_path / "whole.png", "--rows", SIZE)
-    assert done.returncode == 2 and "--rows is 14; the model's images have 14, one must be left" in done.stderr.decode()
+    assert done.returncode == 2 and "--rows: is 14, must be from 0 to 13; the model's images have 14, one must be left" in done.stderr.decode()
     done = tvq("--server", server.address, "draw", "--model", "bytes", "--out", tmp_path / "a.png")
     assert done.returncode == 2 and "the tokens of bytes are no pixels" in done.stderr.decode()
     assert draw("--out", tmp_path / "a.png", "--count", 0).returncode == 2

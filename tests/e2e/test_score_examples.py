@@ -109,4 +109,4 @@ def test_wrong_use_is_named(score, tmp_path, pictures):
     assert score("--model", "pixels", "--images", tmp_path / "nothing").returncode == 2
     for other in (["--file", tmp_path / "images"], ["--pairs", tmp_path / "images"], ["--session", "s"]):
         done = score("--model", "pixels", "--images", tmp_path / "images", *other)
-        assert done.returncode == 2 and b"xcludes" in done.stderr, done.stderr
+        assert done.returncode == 2 and b"cannot be given together" in done.stderr, done.stderr
