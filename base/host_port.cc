@@ -132,6 +132,8 @@ absl::StatusOr<ServerAddress> ParseServerAddress(std::string_view text, int defa
     return server;
   }
   if (rest.empty() || rest.find_first_of("/ \t\n") != absl::string_view::npos) return wrong();
+  // A port alone; no host's name is a number.
+  if (std::all_of(rest.begin(), rest.end(), absl::ascii_isdigit)) return wrong();
   const size_t colon = rest.rfind(':');
   const bool has_port = colon != absl::string_view::npos && !IsBareIpv6(server.address) &&
                         rest.find(']', colon) == absl::string_view::npos;

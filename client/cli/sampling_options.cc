@@ -53,7 +53,9 @@ void SamplingOptions::AddTo(flags::Command command, bool samples) {
   command.AddFlag("--ignore-eos", ignore_eos_, "Go on after the end of a text")
       .Group(kSamplingGroup);
   command.AddFlag("--echo", echo_, "Show the prompt first").Group(kSamplingGroup);
-  command.AddFlag("--limit-to-context", limit_to_context_, "At most what the context holds")
+  command
+      .AddFlag("--limit-to-context", limit_to_context_,
+               "Fewer than --max-tokens where the context has no room for them")
       .Group(kSamplingGroup);
 }
 

@@ -67,7 +67,8 @@ TEST(HostPortTest, TakesAnAddressAsPeopleWriteIt) {
   EXPECT_EQ(parsed("ipv4:10.0.0.1:1,10.0.0.2:1"), "ipv4:10.0.0.1:1,10.0.0.2:1");
   for (const char* wrong :
        {"", ":50051", "host:", "host:0", "host:65536", "host:port", "host:1/path", "http://",
-        "ftp://host:1", "two words:1", "a:b:5", "[::1", "::1:50051:1x", "host:+5", "host:5\n"}) {
+        "ftp://host:1", "two words:1", "a:b:5", "[::1", "::1:50051:1x", "host:+5", "host:5\n",
+        "50051", "http://50051"}) {
     EXPECT_EQ(ParseServerAddress(wrong, 50051).status().code(), absl::StatusCode::kInvalidArgument)
         << wrong;
   }

@@ -37,7 +37,7 @@ def parse_address(text: str) -> tuple[str, bool]:
         return f"[{address}]:{DEFAULT_PORT}", tls
     parts = re.fullmatch(r"(\[[^\]]+\]|[^\s/:\[\]]+)(?::(\d{1,5}))?", address)
     port = int(parts[2] or DEFAULT_PORT) if parts else 0
-    if parts is None or not 1 <= port <= 65535:
+    if parts is None or address.isdecimal() or not 1 <= port <= 65535:  # a port alone; no host's name is a number
         raise ValueError(f"{text!r} is no address of a server, must be HOST:PORT")
     return f"{parts[1]}:{port}", tls
 

@@ -54,7 +54,7 @@ def test_addresses_as_people_write_them(tvq, fake):
         with pytest.raises(ValueError, match=must):
             tvq.Client(wrong)
     for wrong in ("", ":1", "host:", "host:0", "host:65536", "host:port", "host:1/path", "http://", "ftp://host:1",
-                  "a:b:5", "[::1", "host:+5", "host:5\n", "xds:///host", "h\udcffst"):
+                  "a:b:5", "[::1", "host:+5", "host:5\n", "xds:///host", "h\udcffst", "50051"):
         with pytest.raises(ValueError, match="must be HOST:PORT"):
             tvq.Client(wrong)
     for here in ("localhost:1", "127.8.0.1:1", "[::1]:1", "0.0.0.0:1", "[::]:1", "[::ffff:127.0.0.1]:1", "localhost.:1",
