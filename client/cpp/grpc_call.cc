@@ -6,7 +6,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "client/cpp/grpc_words.h"
+#include "client/cpp/unreachable.h"
 
 namespace tvq::client {
 namespace {
@@ -36,6 +38,10 @@ absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& con
                                                                        : GivenUp();
   }
   const auto code = static_cast<absl::StatusCode>(status.error_code());
+  if (code == absl::StatusCode::kDeadlineExceeded && !end.unconnected.empty() && !end.answered) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "no connection to ", end.unconnected, " came about within the timeout. ", kIsItRunning));
+  }
   absl::Status result(code, WithoutGrpcWords(code, status.error_message()));
   const auto& trailers = context.GetServerTrailingMetadata();
   if (const auto it = trailers.find(kPushback); it != trailers.end()) {
@@ -45,6 +51,10 @@ absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& con
     result.SetPayload(kPushback, absl::Cord(kNever));
   }
   return result;
+}
+
+std::string Unconnected(const Transport& transport) {
+  return transport.channel->GetState(false) == GRPC_CHANNEL_READY ? "" : transport.address;
 }
 
 void Apply(const CallOptions& options, const Transport& transport, grpc::ClientContext* context,

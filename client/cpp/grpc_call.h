@@ -24,6 +24,8 @@ inline constexpr size_t kChunkBytes = size_t{1} << 20;
 struct CallEnd {
   bool cancelled = false;  // by this side
   bool answered = false;   // a message of the response came
+  // Where the call went if there was no connection to the server when it ended; "" if there was.
+  std::string unconnected;
 };
 
 // How a call ended. Its context must have the response's head, or know that there was none.
@@ -47,6 +49,9 @@ std::string SessionId(const Request& request) {
   }
 }
 
+// CallEnd::unconnected.
+std::string Unconnected(const Transport& transport);
+
 // Puts deadline, request id and key into the context of a call, and the id of its session, by which
 // a proxy before several servers can choose one.
 void Apply(const CallOptions& options, const Transport& transport, grpc::ClientContext* context,
@@ -60,7 +65,7 @@ absl::StatusOr<Response> Unary(const Transport& transport, const CallOptions& op
   Apply(options, transport, &context, session_id);
   Response response;
   const grpc::Status status = call(&context, &response);
-  if (!status.ok()) return FromGrpc(status, context);
+  if (!status.ok()) return FromGrpc(status, context, {.unconnected = Unconnected(transport)});
   return response;
 }
 
@@ -71,7 +76,8 @@ class GrpcStream : public Stream<Message> {
   // `start` makes the reader of a call with this context.
   template <typename Start>
   GrpcStream(const Transport& transport, const CallOptions& options, const Start& start,
-             const std::string& session_id = "") {
+             const std::string& session_id = "")
+      : transport_(transport) {
     Apply(options, transport, &context_, session_id);
     reader_ = start(&context_);
   }
@@ -92,7 +98,9 @@ class GrpcStream : public Stream<Message> {
   absl::Status Finish() override {
     finished_ = true;
     const grpc::Status status = reader_->Finish();
-    return FromGrpc(status, context_, {.cancelled = cancelled_, .answered = answered_});
+    return FromGrpc(
+        status, context_,
+        {.cancelled = cancelled_, .answered = answered_, .unconnected = Unconnected(transport_)});
   }
   void Cancel() override {
     cancelled_ = true;
@@ -103,6 +111,7 @@ class GrpcStream : public Stream<Message> {
   Reader& reader() { return *reader_; }
 
  private:
+  const Transport transport_;
   grpc::ClientContext context_;
   std::unique_ptr<Reader> reader_;
   std::atomic<bool> cancelled_ = false;

@@ -25,7 +25,7 @@ absl::StatusOr<Health> CheckHealth(const ConnectOptions& given, const CallOption
   const auto seen = std::make_shared<std::atomic<bool>>(false);
   const auto credentials = UnverifiedCredentials(*connect, seen);
   if (!credentials.ok()) return credentials.status();
-  const Transport transport = {NewChannel(*connect, *credentials), ""};
+  const Transport transport = {NewChannel(*connect, *credentials), "", connect->address};
   const grpc::internal::RpcMethod method("/grpc.health.v1.Health/Check",
                                          grpc::internal::RpcMethod::NORMAL_RPC, transport.channel);
   const auto answer = Unary<HealthCheckResponse>(

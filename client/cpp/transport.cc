@@ -140,6 +140,7 @@ absl::StatusOr<Transport> Open(const ConnectOptions& given) {
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kResolveMs);
   Transport transport;
+  transport.address = options.address;
   transport.channel = NewChannel(options, *credentials, arguments);
   if (!options.api_key.empty()) transport.authorization = "Bearer " + options.api_key;
   return transport;

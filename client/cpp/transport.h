@@ -17,6 +17,7 @@ namespace tvq::client {
 struct Transport {
   std::shared_ptr<grpc::Channel> channel;
   std::string authorization;  // value of this header; empty: not sent
+  std::string address;        // of the server
 };
 
 // The options' files, read. Errors as of Open.

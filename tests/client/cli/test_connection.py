@@ -84,6 +84,16 @@ def test_no_server(at, cli, fake):
     assert done.returncode == 2 and b"must have a path behind unix:" in done.stderr, done.stderr
 
 
+def test_a_server_to_which_no_connection_comes_about(at):
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # takes connections, and says nothing
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        for arguments in (["info"], ["health"], ["generate", "--prompt", "a"]):
+            done = at(address).run("--timeout", 0.5, *arguments)
+            assert done.returncode == 4
+            assert done.stderr.decode() == (f"tvq: DEADLINE_EXCEEDED: no connection to {address} came about within the timeout. "
+                                            "Is tvq-server running? (--server, TVQ_SERVER)\n"), done.stderr
+
+
 def test_a_server_that_is_killed(at):
     from fake_server import break_calls
     with socket.create_server(("127.0.0.1", 0)) as listener:
