@@ -79,7 +79,7 @@ const CLI::App* Chosen(const CLI::App* app) {
 
 // `hints`: what to tell of an argument that a command does not expect.
 std::string UnknownCommand(const CLI::App* app, const std::string& word,
-                           const std::map<const CLI::App*, std::string>& hints) {
+                           const Command::Hints& hints) {
   const std::vector<std::string> commands = NamesOfCommands(app);
   const auto hint = hints.find(app);
   if (commands.empty() && hint != hints.end()) {
@@ -97,7 +97,7 @@ bool IsUnknownCommand(const CLI::App* app, const std::vector<std::string>& left)
 
 // What a command line has that no program knows; `app` is the program.
 std::string Unknown(const CLI::App* app, const std::vector<std::string>& left,
-                    const std::map<const CLI::App*, std::string>& hints) {
+                    const Command::Hints& hints) {
   const bool is_command = IsUnknownCommand(app, left);
   std::vector<std::string> options;
   while (true) {
@@ -180,8 +180,7 @@ std::string Reason(const CLI::App* app, const CLI::Error& error,
 // CLI11 lists what nobody knows, and asks for what is missing also where something else stands in
 // its place.
 std::string FailureMessage(const CLI::App* app, const CLI::Error& error,
-                           const std::vector<std::string>& words,
-                           const std::map<const CLI::App*, std::string>& hints) {
+                           const std::vector<std::string>& words, const Command::Hints& hints) {
   const std::vector<std::string> left = app->remaining(/*recurse=*/true);
   const int code = error.get_exit_code();
   const bool is_left = IsUnknownCommand(app, left) ||

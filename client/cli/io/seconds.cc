@@ -17,7 +17,7 @@ std::string ProblemWithSeconds(const std::string& text) {
     return "\"" + text + "\" is no number of seconds";
   }
   if (seconds >= 0 && seconds <= kMaxSeconds) return "";
-  return "is " + text + ", must be from 0 to 315576000000 seconds";
+  return text + " is out of range, must be from 0 to 315576000000 seconds";
 }
 
 }  // namespace
