@@ -2,12 +2,18 @@
 
 #include <utility>
 
+#include "base/host_port.h"
 #include "client/cpp/key_text.h"
 
 namespace tvq::cli {
 namespace {
 
 constexpr char kConnectionGroup[] = "Connection";
+
+std::string WrongServer(const std::string& address) {
+  const auto parsed = ParseServerAddress(address, client::kDefaultPort);
+  return parsed.ok() ? "" : std::string(parsed.status().message());
+}
 
 }  // namespace
 
@@ -18,6 +24,7 @@ void ConnectFlags::AddTo(flags::Command app) {
   add("--server", options_.address, "Address of the server")
       .Environment("TVQ_SERVER")
       .TypeName("HOST:PORT")
+      .Check(WrongServer)
       .ShowDefault();
   add("--api-key", api_key_, "Key for a server that wants one; @FILE: its first line")
       .Environment("TVQ_API_KEY")
@@ -29,12 +36,12 @@ void ConnectFlags::AddTo(flags::Command app) {
       "PEM file of who signed the server's certificate; else the system's authorities")
       .Environment("TVQ_SSL_CA_CERTS")
       .TypeName("FILE");
-  add("--ssl-certfile", options_.cert_file, "PEM file of the client's own certificate")
-      .Environment("TVQ_SSL_CERTFILE")
-      .TypeName("FILE");
-  add("--ssl-keyfile", options_.key_file, "PEM file of its key")
-      .Environment("TVQ_SSL_KEYFILE")
-      .TypeName("FILE");
+  const flags::Option certificate =
+      add("--ssl-certfile", options_.cert_file, "PEM file of the client's own certificate");
+  certificate.Environment("TVQ_SSL_CERTFILE").TypeName("FILE");
+  const flags::Option key = add("--ssl-keyfile", options_.key_file, "PEM file of its key");
+  key.Environment("TVQ_SSL_KEYFILE").TypeName("FILE").Needs(certificate);
+  certificate.Needs(key);
 }
 
 absl::StatusOr<client::ConnectOptions> ConnectFlags::Options() const {

@@ -80,8 +80,11 @@ def test_no_server(at, cli, fake):
     for wrong in ("", "host:0", "ftp://host:1", "two words"):
         done = at(wrong).run("info")
         assert done.returncode == 2 and b"must be HOST:PORT" in done.stderr, done.stderr
+        assert done.stderr.startswith(b"--server: "), done.stderr
     done = at("unix:").run("info")
     assert done.returncode == 2 and b"must have a path behind unix:" in done.stderr, done.stderr
+    wrong = subprocess.run([TVQ, "info"], capture_output=True, env=environment(TVQ_SERVER="two words"))
+    assert wrong.returncode == 2 and wrong.stderr.startswith(b'TVQ_SERVER: "two words" is no address of a server'), wrong.stderr
 
 
 def test_a_server_to_which_no_connection_comes_about(at):
@@ -233,7 +236,8 @@ def test_tls(certificates, at):
         assert stranger.returncode == 3 and stranger.stderr.count(b"\n") == 1, stranger.stderr
         assert b"shows a certificate that no authority signed which this client trusts" in stranger.stderr
         assert b"(--ssl-ca-certs, TVQ_SSL_CA_CERTS)\n" in stranger.stderr
-        assert cli.run("info", *trusts, *own[:2]).returncode == 2
+        half = cli.run("info", *trusts, *own[:2])
+        assert half.returncode == 2 and half.stderr.startswith(b"--ssl-certfile requires --ssl-keyfile\n"), half.stderr
         assert cli.run("info", "--ssl-ca-certs", certificates / "nothing").returncode == 2
         damaged = certificates / "damaged.pem"
         damaged.write_text("-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----\n")
