@@ -66,6 +66,7 @@ absl::StatusOr<Words> WordsOf(const std::string& line) {
                                          [&](const Known& one) { return one.name == words.name; });
   if (known == kCommands.end()) {
     std::vector<std::string> names;
+    names.reserve(kCommands.size());
     for (const Known& one : kCommands) names.emplace_back(one.name);
     const std::string meant = Nearest(words.name, names);
     return absl::InvalidArgumentError(
