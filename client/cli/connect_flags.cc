@@ -2,18 +2,13 @@
 
 #include <utility>
 
-#include "base/host_port.h"
+#include "client/cpp/connect.h"
 #include "client/cpp/key_text.h"
 
 namespace tvq::cli {
 namespace {
 
 constexpr char kConnectionGroup[] = "Connection";
-
-std::string WrongServer(const std::string& address) {
-  const auto parsed = ParseServerAddress(address, client::kDefaultPort);
-  return parsed.ok() ? "" : std::string(parsed.status().message());
-}
 
 }  // namespace
 
@@ -24,7 +19,7 @@ void ConnectFlags::AddTo(flags::Command app) {
   add("--server", options_.address, "Address of the server")
       .Environment("TVQ_SERVER")
       .TypeName("HOST:PORT")
-      .Check(WrongServer)
+      .Check(client::WrongAddress)
       .ShowDefault();
   add("--api-key", api_key_, "Key for a server that wants one; @FILE: its first line")
       .Environment("TVQ_API_KEY")

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "base/host_port.h"
+
 namespace tvq::client {
 
 // Of a server whose address names none.
@@ -25,6 +27,12 @@ struct ConnectOptions {
   std::string cert_file;
   std::string key_file;
 };
+
+// What is wrong with such an address; empty: nothing.
+inline std::string WrongAddress(const std::string& address) {
+  const auto parsed = ParseServerAddress(address, kDefaultPort);
+  return parsed.ok() ? "" : std::string(parsed.status().message());
+}
 
 }  // namespace tvq::client
 

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/flags.h"
-#include "base/host_port.h"
 #include "client/cpp/connect.h"
 #include "client/gateway/origins.h"
 
@@ -75,16 +74,11 @@ void AddHttp(flags::Command app, GatewayOptions& options) {
           "For a client to take the next piece of an answer");
 }
 
-std::string WrongServer(const std::string& address) {
-  const auto parsed = ParseServerAddress(address, client::kDefaultPort);
-  return parsed.ok() ? "" : std::string(parsed.status().message());
-}
-
 void AddServer(flags::Command app, GatewayOptions& options) {
   app.Heading("The server behind it");
   app.AddSetting("--server", options.server.address, "Address of tvq-server")
       .TypeName("HOST:PORT")
-      .Check(WrongServer);
+      .Check(client::WrongAddress);
   app.AddSetting("--server-connections", options.connections,
                  "Connections to it, which calls share")
       .Within(1, 64);

@@ -96,8 +96,7 @@ ApiError ToApiError(const absl::Status& status) {
   if (IsTooLong(status)) error.code = "context_length_exceeded";
   if (absl::IsResourceExhausted(status)) {
     const std::optional<int64_t> ms = Pushback(status);
-    const bool never = ms ? *ms < 0 : absl::StrContains(error.message, "larger than max");
-    if (never) {
+    if (ms && *ms < 0) {
       error.status = 413;
       error.type = "invalid_request_error";
       error.code = "too_large";

@@ -98,7 +98,6 @@ TEST(ErrorsTest, WhenToComeAgain) {
   EXPECT_EQ(error("full", "0").retry_after_ms, 0);
   EXPECT_EQ(error("never fits", "-1").status, 413);
   EXPECT_EQ(error("never fits", "-1").retry_after_ms, std::nullopt);
-  EXPECT_EQ(error("Received message larger than max (5 vs. 4)", nullptr).status, 413);
   EXPECT_EQ(error("something is full", nullptr).status, 429);
   // Only the server knows whether it is that snapshot or its memory.
   EXPECT_EQ(error("snapshot: has more than 9 bytes", "-1").status, 413);
