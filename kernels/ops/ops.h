@@ -1,15 +1,15 @@
-// The ops. This list is the only one of them: from it come the functions that models call, declared
-// below and defined in ops.cc, the checks of their arguments (check.h), the table of a backend's
-// functions (backend.h), and what each backend declares of its own and puts into its table.
+// The list of the ops, from which all comes that there is of each: the function that models call,
+// declared below and defined in ops.cc, the check of its arguments (check.h), the entry in the
+// table of a backend's functions (backend.h), and the backend's own function in that entry.
 //
-// An op NAME is called with a device and a struct of arguments, NAMEArgs, in the header of the op.
+// An op Name takes a device and a struct of arguments, NameArgs, which the op's header has.
 #ifndef TVQ_KERNELS_OPS_OPS_H_
 #define TVQ_KERNELS_OPS_OPS_H_
 
 #include "absl/status/status.h"
 #include "kernels/device/device.h"
 
-// OP(entry in the table, name, whatever else the list is given): of every backend,
+// Lines are OP(entry, Name, what else the list is given). The ops of every backend ...
 #define TVQ_COMMON_OPS(OP, ...)                                       \
   OP(embedding, Embedding, __VA_ARGS__)                               \
   OP(norm_rows, NormRows, __VA_ARGS__)                                \
@@ -32,7 +32,7 @@
   OP(softmax_prefill_attention, SoftmaxPrefillAttention, __VA_ARGS__) \
   OP(token_logprobs, TokenLogprobs, __VA_ARGS__)                      \
   OP(sample, Sample, __VA_ARGS__)
-// and of the CPU alone.
+// ... and those of the CPU alone.
 #define TVQ_CPU_OPS(OP, ...)                \
   OP(vq_take_back, VqTakeBack, __VA_ARGS__) \
   OP(vq_collect, VqCollect, __VA_ARGS__)    \
@@ -41,7 +41,7 @@
   TVQ_COMMON_OPS(OP, __VA_ARGS__) \
   TVQ_CPU_OPS(OP, __VA_ARGS__)
 
-// To give to a list: declarations of functions named PrefixNAME, and their entries in a table.
+// To give to a list: declarations of functions PrefixName, and their entries in a table.
 #define TVQ_DECLARE_OP(entry, Name, Prefix) \
   absl::Status Prefix##Name(Device& device, const struct Name##Args& args);
 #define TVQ_ENTRY_OF_OP(entry, Name, Prefix) .entry = Prefix##Name,
