@@ -8,7 +8,7 @@
 namespace tvq {
 namespace {
 
-int64_t Tokens(const Submission& s) { return static_cast<int64_t>(s.request.prompt.size()); }
+int64_t Tokens(const Submission& s) { return s.need.prompt_tokens; }
 
 // Of the queue, an owner with a name may have at most so many times what it leaves to others.
 constexpr int64_t kQueueShare = 3;

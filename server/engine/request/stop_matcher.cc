@@ -7,11 +7,11 @@ namespace tvq {
 
 StopStrings::StopStrings(std::vector<std::string> strings) : strings_(std::move(strings)) {
   for (const std::string& s : strings_) {
-    std::vector<size_t> border(s.size() + 1, 0);
+    std::vector<uint16_t> border(s.size() + 1, 0);
     for (size_t m = 1, k = 0; m < s.size(); ++m) {
       while (k > 0 && s[m] != s[k]) k = border[k];
       if (s[m] == s[k]) ++k;
-      border[m + 1] = k;
+      border[m + 1] = static_cast<uint16_t>(k);
     }
     failure_.push_back(std::move(border));
   }

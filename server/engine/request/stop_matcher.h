@@ -3,6 +3,7 @@
 #define TVQ_SERVER_ENGINE_REQUEST_STOP_MATCHER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,7 +16,9 @@ namespace tvq {
 // of a request.
 class StopStrings {
  public:
-  // No string is empty.
+  static constexpr size_t kMaxBytes = UINT16_MAX;  // of a string
+
+  // No string is empty or has more than kMaxBytes.
   explicit StopStrings(std::vector<std::string> strings);
 
   size_t size() const { return strings_.size(); }
@@ -30,7 +33,8 @@ class StopStrings {
 
  private:
   std::vector<std::string> strings_;
-  std::vector<std::vector<size_t>> failure_;  // [i][m]: longest proper border of the first m bytes
+  std::vector<std::vector<uint16_t>>
+      failure_;  // [i][m]: longest proper border of the first m bytes
 };
 
 // Text that may be shown, and the stop string that ended it if one did.

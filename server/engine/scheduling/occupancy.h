@@ -17,8 +17,9 @@ namespace tvq {
 // What a request needs for its whole life, so that it never has to be preempted.
 struct Need {
   int64_t sequences = 0;
-  int64_t state_bytes = 0;    // of all samples, each the same
-  int64_t prompt_tokens = 0;  // which stay in host memory
+  int64_t state_bytes = 0;  // of all samples, each the same
+  // Which stay in host memory, and as many as take what else the request keeps there.
+  int64_t prompt_tokens = 0;
 
   Need& operator+=(const Need& other);
   Need& operator-=(const Need& other);

@@ -1,6 +1,8 @@
 #include "server/engine/sequence/submission.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <utility>
@@ -9,6 +11,8 @@
 
 namespace tvq {
 namespace {
+
+static_assert(kMaxStopStringBytes <= StopStrings::kMaxBytes);
 
 uint64_t DrawSeed() {
   std::random_device device;
@@ -20,13 +24,37 @@ void SortUnique(std::vector<int32_t>& ids) {
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
 }
 
+// As many prompt tokens as take the memory that the request keeps beside its prompt, but for what
+// most requests have.
+int64_t KeptTokens(const SamplingParams& p) {
+  constexpr int64_t kUsual = 4096;
+  constexpr int64_t kId = sizeof(int32_t);
+  int64_t bytes = std::ssize(p.allowed_token_ids) * kId;
+  bytes += std::ssize(p.stop_token_ids) * 2 * kId;  // among the ids that end, too
+  bytes += std::ssize(p.logit_bias) * int64_t{sizeof(LogitBias)};
+  for (const std::string& stop : p.stop) bytes += std::ssize(stop) * 3;  // with its table
+  return std::max<int64_t>(0, bytes - kUsual) / kId;
+}
+
+int64_t KeptTokens(const Request& request) {
+  const int64_t more = request.purpose == Purpose::kGenerate ? KeptTokens(request.sampling) : 0;
+  return std::ssize(request.prompt) + more;
+}
+
 // What an empty queue would not take either is wrong, not early.
 absl::Status CheckFitsQueue(const Request& request, const EngineOptions& limits) {
   const auto tokens = static_cast<int64_t>(request.prompt.size());
-  if (tokens <= limits.max_num_queued_tokens) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(request.prompt_field, ": has ", tokens, " tokens, must have at most ",
-                   limits.max_num_queued_tokens, ", the prompt tokens that may wait"));
+  const int64_t most = limits.max_num_queued_tokens;
+  if (tokens > most) {
+    return absl::InvalidArgumentError(absl::StrCat(request.prompt_field, ": has ", tokens,
+                                                   " tokens, must have at most ", most,
+                                                   ", the prompt tokens that may wait"));
+  }
+  const int64_t kept = KeptTokens(request);
+  if (kept <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "stop, stop_token_ids, allowed_token_ids and logit_bias take as much memory as ",
+      kept - tokens, " prompt tokens, with the prompt's ", tokens, " more than may wait, ", most));
 }
 
 // The states a request may come to hold: what is admitted never has to make room again.
@@ -56,7 +84,7 @@ absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
   }
   return Need{.sequences = sequences,
               .state_bytes = each * sequences,
-              .prompt_tokens = static_cast<int64_t>(request.prompt.size())};
+              .prompt_tokens = KeptTokens(request)};
 }
 
 // Every sample gets a copy.
@@ -79,7 +107,8 @@ absl::Status PrepareGeneration(const Model& model, Submission& s) {
     for (int32_t id : s.request.prompt) s.counts.AddPrompt(id);
   }
   s.text.emplace(
-      model.tokenizer(), std::make_shared<const StopStrings>(p.stop), p.include_stop_str_in_output,
+      model.tokenizer(), std::make_shared<const StopStrings>(std::move(p.stop)),
+      p.include_stop_str_in_output,
       s.request.prompt.empty() ? StreamDecoder::Start::kContinuation : StreamDecoder::Start::kText);
   std::string prompt_text = s.text->Prime(s.request.prompt);
   if (!p.echo) return absl::OkStatus();

@@ -1,10 +1,13 @@
 #include "server/engine/sequence/sequence.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/server/engine/harness.h"
 
@@ -42,6 +45,31 @@ TEST(SequenceTest, HasNothingToDraftFromWhereThereCanBeNoDrafts) {
   EXPECT_FALSE(drafts({.max_tokens = 2}));
   EXPECT_TRUE(drafts({.max_tokens = 3}));
   EXPECT_FALSE(drafts({.presence_penalty = 1, .max_tokens = 3}));
+}
+
+Need NeedOf(SamplingParams sampling) {
+  const FakeModel model;
+  const auto submission =
+      Prepare(Ask(NewSink(), "aaaa", std::move(sampling)), model, SmallOptions(), 1'000'000);
+  EXPECT_TRUE(submission.ok()) << submission.status();
+  return submission.ok() ? submission->need : Need{};
+}
+
+TEST(SubmissionTest, WhatARequestKeepsBesideItsPromptCountsAsPromptTokens) {
+  EXPECT_EQ(NeedOf({.stop = {"few", "bytes"}}).prompt_tokens, 4);
+  const std::vector<std::string> many(64, std::string(1024, 's'));
+  EXPECT_GT(NeedOf({.stop = many}).prompt_tokens, 64 * 1024 / 2);
+}
+
+TEST(SubmissionTest, ARequestMayKeepAsMuchAsTheQueueHolds) {
+  const FakeModel model;
+  EngineOptions options = SmallOptions();
+  options.max_num_queued_tokens = 1000;
+  const std::vector<std::string> many(64, std::string(1024, 's'));
+  const auto submission =
+      Prepare(Ask(NewSink(), "aaaa", {.stop = many}), model, options, 1'000'000);
+  EXPECT_EQ(submission.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(submission.status().message()), testing::HasSubstr("stop"));
 }
 
 }  // namespace
