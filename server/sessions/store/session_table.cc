@@ -1,5 +1,7 @@
 #include "server/sessions/store/session_table.h"
 
+#include <utility>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -38,13 +40,23 @@ void SessionTable::Touch(SessionEntry& entry, absl::Time now) {
   if (known) by_end_.insert(EndOf(entry));
 }
 
-std::vector<SessionTable::EntryPtr> SessionTable::Ended(absl::Time now) const {
-  std::vector<EntryPtr> entries;
-  for (const auto& [end, id] : by_end_) {
-    if (end > now) break;
-    entries.push_back(Find(id));
+int64_t SessionTable::VisitEnded(absl::Time now, int64_t most, End* after,
+                                 const std::function<bool(const EntryPtr&)>& visit) const {
+  const auto first = by_end_.upper_bound(*after);
+  const auto over = [&](auto at) { return at != by_end_.end() && at->first <= now; };
+  int64_t shown = 0;
+  const auto show = [&](auto at) {
+    ++shown;
+    *after = *at;
+    return visit(Find(at->second)) && shown < most;
+  };
+  for (auto at = first; over(at); ++at) {
+    if (!show(at)) return shown;
   }
-  return entries;
+  for (auto at = by_end_.begin(); at != first && over(at); ++at) {
+    if (!show(at)) return shown;
+  }
+  return shown;
 }
 
 void SessionTable::Insert(EntryPtr entry) {
@@ -94,36 +106,44 @@ int64_t SessionTable::CountOf(const std::string& owner) const {
   return found == by_owner_.end() ? 0 : static_cast<int64_t>(found->second.size());
 }
 
-absl::StatusOr<SessionTable::Page> SessionTable::List(const std::string& owner,
-                                                      const ListFilter& filter, int64_t page_size,
-                                                      const std::string& page_token) const {
-  Page page;
-  int64_t bytes = 0;
-  Age after{INT64_MIN, ""};
-  if (!page_token.empty()) {
-    const std::pair<std::string, std::string> parts = absl::StrSplit(page_token, '_');
-    if (!absl::SimpleAtoi(parts.first, &after.first) || !IsSessionId(parts.second)) {
-      return absl::InvalidArgumentError(absl::StrCat("page_token: is ", Quoted(page_token),
-                                                     ", must be the next_page_token of a page"));
-    }
-    after.second = parts.second;
+absl::Status SessionTable::SetStart(const std::string& page_token, Search* search) {
+  if (page_token.empty()) return absl::OkStatus();
+  const std::pair<std::string, std::string> parts = absl::StrSplit(page_token, '_');
+  if (!absl::SimpleAtoi(parts.first, &search->after.first) || !IsSessionId(parts.second)) {
+    return absl::InvalidArgumentError(absl::StrCat("page_token: is ", Quoted(page_token),
+                                                   ", must be the next_page_token of a page"));
   }
-  const auto ages = by_owner_.find(owner);
-  if (ages == by_owner_.end()) return page;
-  for (auto age = ages->second.upper_bound(after); age != ages->second.end(); ++age) {
+  search->after.second = parts.second;
+  return absl::OkStatus();
+}
+
+std::vector<SessionTable::EntryPtr> SessionTable::Look(int64_t most, Search* search) const {
+  std::vector<EntryPtr> found;
+  const auto ages = by_owner_.find(search->owner);
+  if (ages == by_owner_.end()) {
+    search->done = true;
+    return found;
+  }
+  auto age = ages->second.upper_bound(search->after);
+  for (int64_t looks = 0; looks < most && age != ages->second.end(); ++looks, ++age) {
+    search->after = *age;
     EntryPtr entry = Find(age->second);
     const SessionRecord& record = entry->content->record;
+    const ListFilter& filter = search->filter;
     if (!filter.model.empty() && record.model != filter.model) continue;
     if (!filter.parent_id.empty() && record.parent_id != filter.parent_id) continue;
-    if (std::ssize(page.entries) == page_size || bytes >= kMostPageBytes) {
-      const Age last = AgeOf(page.entries.back()->content->record);
-      page.next_page_token = absl::StrCat(last.first, "_", last.second);
-      break;
+    if (search->found == search->page_size || search->bytes >= kMostPageBytes) {
+      search->next_page_token = absl::StrCat(search->last.first, "_", search->last.second);
+      search->done = true;
+      return found;
     }
-    bytes += RecordBytes(*entry->content);
-    page.entries.push_back(std::move(entry));
+    ++search->found;
+    search->bytes += RecordBytes(*entry->content);
+    search->last = *age;
+    found.push_back(std::move(entry));
   }
-  return page;
+  search->done = age == ages->second.end();
+  return found;
 }
 
 void SessionTable::ForEach(const std::function<void(const EntryPtr&)>& visit) const {

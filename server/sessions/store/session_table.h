@@ -31,8 +31,12 @@ class SessionTable {
 
   // The session is used: its time-to-live begins anew.
   void Touch(SessionEntry& entry, absl::Time now);
-  // Sessions whose time-to-live is over at `now`, the longest over first.
-  std::vector<EntryPtr> Ended(absl::Time now) const;
+  using End = std::pair<absl::Time, std::string>;  // of a time-to-live, id
+  // Shows sessions whose time-to-live is over at `now`: at most `most`, in the order of their ends,
+  // those behind `*after` first, then the others; until `visit` returns false. Sets `*after` to the
+  // last one shown, and returns how many were.
+  int64_t VisitEnded(absl::Time now, int64_t most, End* after,
+                     const std::function<bool(const EntryPtr&)>& visit) const;
 
   // Null if there is none, whoever's it is.
   EntryPtr Find(const std::string& id) const;
@@ -42,24 +46,33 @@ class SessionTable {
                                   const std::string& key) const;
   int64_t CountOf(const std::string& owner) const;
 
-  // Up to `page_size` of the owner's sessions that the filter lets through, fewer if they have many
-  // marks, oldest first, after the one that the token names. INVALID_ARGUMENT for a token that is
-  // none.
-  struct Page {
-    std::vector<EntryPtr> entries;
-    std::string next_page_token;
+  using Age = std::pair<int64_t, std::string>;  // created (ns), id
+  // A look for up to `page_size` of the owner's sessions that the filter lets through, fewer if
+  // they have many marks, oldest first. It may go on after the table has changed.
+  struct Search {
+    std::string owner;
+    ListFilter filter;
+    int64_t page_size = 0;
+    Age after{INT64_MIN, ""};  // the last session that was looked at
+
+    int64_t found = 0;
+    int64_t bytes = 0;            // of the records of those
+    Age last;                     // of those
+    bool done = false;            // there are no more, or these are all that may be
+    std::string next_page_token;  // when it is done; empty: there are no more
   };
-  absl::StatusOr<Page> List(const std::string& owner, const ListFilter& filter, int64_t page_size,
-                            const std::string& page_token) const;
+  // Sets where the search begins: after the session that the token names. INVALID_ARGUMENT for a
+  // token that is none.
+  static absl::Status SetStart(const std::string& page_token, Search* search);
+  // Looks at no more than `most` sessions; returns those found.
+  std::vector<EntryPtr> Look(int64_t most, Search* search) const;
 
   // Every session, in no order. The table must not be changed meanwhile.
   void ForEach(const std::function<void(const EntryPtr&)>& visit) const;
   int64_t size() const { return static_cast<int64_t>(by_id_.size()); }
 
  private:
-  using Age = std::pair<int64_t, std::string>;                     // created (ns), id
   using Call = std::tuple<std::string, std::string, std::string>;  // owner, parent, key
-  using End = std::pair<absl::Time, std::string>;                  // of its time-to-live, id
   static Age AgeOf(const SessionRecord& record);
   static End EndOf(const SessionEntry& entry);
 

@@ -340,8 +340,8 @@ class Store final : public SessionStore {
   bool learning_ ABSL_GUARDED_BY(mutex_) = false;          // LearnStored is at it
   std::set<std::string> dropped_ ABSL_GUARDED_BY(mutex_);  // ids, since it began
   std::chrono::steady_clock::time_point learn_again_ ABSL_GUARDED_BY(mutex_);
-  std::string instance_ ABSL_GUARDED_BY(mutex_);  // of the durable tier; empty: not asked yet
-  int64_t sweeps_ ABSL_GUARDED_BY(mutex_) = 0;    // that had more to end than one may
+  std::string instance_ ABSL_GUARDED_BY(mutex_);     // of the durable tier; empty: not asked yet
+  SessionTable::End swept_ ABSL_GUARDED_BY(mutex_);  // the last that a sweep has looked at
   // Since start; but `leased`, `unsaved` and the sessions without tokens, by place, are those of
   // now.
   SessionStats totals_ ABSL_GUARDED_BY(mutex_);

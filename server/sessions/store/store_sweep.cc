@@ -9,6 +9,10 @@ namespace {
 
 // Sessions per second that a sweep goes to the durable tier for.
 constexpr size_t kAtOnce = 256;
+// Those that it looks at; of these all end that only memory has.
+constexpr int64_t kMostLooks = 100'000;
+// Of them, while others wait for the mutex.
+constexpr int64_t kLooksAtOnce = 1000;
 
 // How old the stored time of a session's last use may be while it is used.
 absl::Duration UseInterval(absl::Duration ttl) { return std::min(ttl / 4, absl::Minutes(1)); }
@@ -100,28 +104,32 @@ absl::StatusOr<bool> Store::Expire(const EntryPtr& entry, absl::Time now) {
 }
 
 int64_t Store::DeleteExpired() {
-  std::vector<EntryPtr> over;
   const absl::Time now = clock_();
-  {
-    const MutexLock lock(&mutex_);
-    over = table_.Ended(now);
-    std::erase_if(over, [&](const EntryPtr& entry) { return !IsOver(*entry, now); });
-    // Others each time, so that what cannot be deleted does not keep the rest waiting.
-    if (over.size() > kAtOnce) {
-      const size_t first = static_cast<size_t>(sweeps_++) * kAtOnce % over.size();
-      std::rotate(over.begin(), over.begin() + static_cast<int64_t>(first), over.end());
-      over.resize(kAtOnce);
-    }
-  }
   int64_t deleted = 0;
-  for (const EntryPtr& entry : over) {
-    const auto expired = Expire(entry, now);
-    // A tier elsewhere is away. On a disk it may be the files of this one that are in trouble.
-    if (shares_storage() && absl::IsUnavailable(expired.status())) break;
-    if (!expired.ok() || !*expired) continue;
-    ++deleted;
-    const MutexLock lock(&mutex_);
-    ++totals_.expired;
+  size_t stored = 0;  // of those that were over, where the durable tier is asked
+  int64_t shown = kLooksAtOnce;
+  for (int64_t looks = 0; looks < kMostLooks && shown == kLooksAtOnce; looks += shown) {
+    std::vector<EntryPtr> over;
+    {
+      const MutexLock lock(&mutex_);
+      // Others each time, so that what cannot be deleted does not keep the rest waiting.
+      shown = table_.VisitEnded(now, kLooksAtOnce, &swept_, [&](const EntryPtr& entry) {
+        if (!IsOver(*entry, now)) return true;
+        over.push_back(entry);
+        if (entry->may_be_stored || !entry->claimed) ++stored;
+        return stored < kAtOnce;
+      });
+    }
+    for (const EntryPtr& entry : over) {
+      const auto expired = Expire(entry, now);
+      // A tier elsewhere is away. On a disk it may be the files of this one that are in trouble.
+      if (shares_storage() && absl::IsUnavailable(expired.status())) return deleted;
+      if (!expired.ok() || !*expired) continue;
+      ++deleted;
+      const MutexLock lock(&mutex_);
+      ++totals_.expired;
+    }
+    if (stored >= kAtOnce) break;
   }
   return deleted;
 }

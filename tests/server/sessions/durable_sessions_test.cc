@@ -447,6 +447,18 @@ TEST(DurableSessionsTest, EndsManySessionsBitByBit) {
   EXPECT_EQ(h.store->stats().expired, 600);
 }
 
+TEST(DurableSessionsTest, EndsAllAtOnceThatOnlyMemoryHas) {
+  DurableHarness h({.host_bytes = 100'000'000});
+  for (int i = 0; i < 1500; ++i) h.Create({.ttl = absl::Hours(1)});
+  h.clock.Advance(absl::Hours(1));
+  // The ticker may do its share.
+  for (int i = 0; i < 3 && h.store->stats().expired < 1500; ++i) {
+    h.store->DeleteExpired();
+    absl::SleepFor(absl::Milliseconds(100));
+  }
+  EXPECT_EQ(h.store->stats().expired, 1500);
+}
+
 TEST(DurableSessionsTest, SaysThatAStoredStateIsGone) {
   DurableHarness h;
   const SessionCall call{.id = h.Create({.durability = Durability::kDisk})};

@@ -227,6 +227,21 @@ TEST(SessionCallsTest, ListsOldestFirstInPages) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(SessionCallsTest, ListsWhatLiesBehindManyOthers) {
+  StoreHarness h({.host_bytes = 100'000'000});
+  const std::string parent = h.Create();
+  for (int i = 0; i < 2500; ++i) h.Create();
+  const auto forks = h.store->Fork({.id = parent}, {.count = 3});
+  ASSERT_TRUE(forks.ok()) << forks.status();
+  const auto page = h.store->List("", {.parent_id = parent}, 2, "");
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ(page->sessions.size(), 2);
+  const auto rest = h.store->List("", {.parent_id = parent}, 2, page->next_page_token);
+  ASSERT_TRUE(rest.ok()) << rest.status();
+  EXPECT_EQ(rest->sessions.size(), 1);
+  EXPECT_EQ(rest->next_page_token, "");
+}
+
 TEST(SessionCallsTest, AnswersARetryWithTheFirstOutcome) {
   StoreHarness h;
   const std::string id = h.Create({.idempotency_key = "c"});
