@@ -306,6 +306,22 @@ def test_readers_that_take_nothing_hold_little(fake):
             reader.close()
 
 
+def test_exports_count_while_their_readers_take_nothing(start):
+    server = start()
+    with GatewayProcess(server.address) as gateway:
+        session = gateway.post("/v1/sessions", {"model": "bytes"}).json["id"]
+        appended = gateway.post(f"/v1/sessions/{session}/append", {"text": "x" * 400_000})
+        assert appended.status == 200, appended.body
+        size = len(gateway.get(f"/v1/sessions/{session}/export").body)
+        assert size > 1 << 20, "larger than a chunk"
+    for limit, status in [("1MB", 429), ("8MB", 200)]:
+        with GatewayProcess(server.address, "--max-buffered-bytes", limit) as gateway:
+            answer = gateway.get(f"/v1/sessions/{session}/export")
+            assert answer.status == status, answer.body[:200]
+            assert (answer.headers["Retry-After"] is not None) == (status == 429)
+            assert status == 429 or len(answer.body) == size
+
+
 def test_connections_beyond_the_limit_wait(fake):
     with GatewayProcess(fake.address, "--max-connections", "2") as gateway:
         held = [gateway.connect() for _ in range(2)]

@@ -11,6 +11,7 @@
 #include "client/gateway/api/services.h"
 #include "client/gateway/api/session_target.h"
 #include "client/gateway/api/sessions_json.h"
+#include "client/gateway/api/whole_reply.h"
 #include "client/gateway/upstream/read_call.h"
 #include "client/gateway/upstream/upload_call.h"
 
@@ -18,6 +19,7 @@ namespace tvq::gateway {
 namespace {
 
 constexpr size_t kChunksAhead = 2;                 // of an export, at most 1 MiB each
+constexpr size_t kChunksHeld = 2;                  // one is written while the next comes
 constexpr size_t kPieceBytes = size_t{256} << 10;  // of an import
 
 using ExportCall = ReadCall<v1::ExportSessionResponse>;
@@ -45,6 +47,11 @@ asio::awaitable<void> SendChunks(Exchange& exchange, const std::string& id, Expo
     for (const v1::ExportSessionResponse& message : messages) {
       bool open = true;
       if (!exchange.begun()) {
+        // None of the others is larger than the first.
+        if (!exchange.Hold(kChunksHeld * message.chunk().size())) {
+          co_await exchange.Respond(ErrorResponse(NoMemory(exchange)));
+          co_return;
+        }
         open =
             co_await exchange.Begin(Attachment(id), static_cast<uint64_t>(message.total_bytes()));
       }
