@@ -64,7 +64,7 @@ void AppendCall::Submit(Request request) {
 }
 
 void AppendCall::OnEnd(const absl::Status& status, const Usage&) {
-  context().session_tasks->Schedule([self = Self(), status] {
+  context().session_tasks->Schedule(caller().sharer, [self = Self(), status] {
     if (!status.ok() || self->rpc()->IsCancelled() ||
         !self->session_->HasEnd(SessionUse::Outcome::kDone)) {
       return self->Fail(status.ok() ? absl::CancelledError("the call was cancelled") : status);

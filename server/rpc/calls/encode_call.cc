@@ -80,8 +80,9 @@ void EncodeCall::OnDone() {
 void EncodeCall::OnEnd(const absl::Status& status, const Usage& usage) {
   if (!status.ok()) return End(status);
   // Not on the loop: there may be hundreds of megabytes.
-  context().workers->Schedule(
-      [self = Self(), tokens = usage.prompt_tokens] { self->AnswerVectors(tokens); });
+  context().workers->Schedule(caller().sharer, [self = Self(), tokens = usage.prompt_tokens] {
+    self->AnswerVectors(tokens);
+  });
 }
 
 void EncodeCall::AnswerVectors(int64_t tokens) {

@@ -99,7 +99,7 @@ void RequestCall::GiveUp(const absl::Status& status, bool busy) {
 void RequestCall::Settle(const absl::Status& status, const Usage& usage) {
   if (session_ == nullptr) return Conclude(status, usage);
   context().session_tasks->Schedule(
-      [self = Self(), status, usage] { self->CommitSession(status, usage); });
+      caller().sharer, [self = Self(), status, usage] { self->CommitSession(status, usage); });
 }
 
 SessionUse::Outcome RequestCall::Outcome(const absl::Status& status) const {

@@ -50,6 +50,7 @@ constexpr int64_t kMaxWorkerBytes = int64_t{256} << 20;  // of them, and of thos
 
 // Tasks that wait for disk or network at the same time, and what those that wait their turn keep.
 constexpr int kSessionThreads = 16;
+constexpr int kSessionThreadsOfOwner = 12;  // which may wait for long where the tier is away
 constexpr int64_t kMaxSessionTaskBytes = int64_t{64} << 20;
 
 // Of answers of vectors that clients have asked for and not taken.
@@ -141,8 +142,13 @@ class Server::Impl {
         tls_(std::move(parts.tls)),
         credentials_(gate_.get(), tls_.get()),
         uploads_("snapshots on their way in", UploadBytes(sessions, options)),
-        workers_(kWorkers, &unread_, TaskPool::Order::kShortFirst, kShorterBytes),
-        session_tasks_(kSessionThreads, &unopened_),
+        workers_({.threads = kWorkers,
+                  .bytes = &unread_,
+                  .order = TaskPool::Order::kShortFirst,
+                  .short_bytes = kShorterBytes}),
+        session_tasks_({.threads = kSessionThreads,
+                        .most_of_owner = kSessionThreadsOfOwner,
+                        .bytes = &unopened_}),
         context_{.engine = engine,
                  .sessions = sessions,
                  .gate = gate_.get(),

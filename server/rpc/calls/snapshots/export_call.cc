@@ -52,7 +52,8 @@ void ExportCall::SendNext() {
 void ExportCall::OnWriteDone(bool ok) {
   reader_.Disarm();
   if (auto status = sender_.Written(ok); !status.ok()) return End(status);
-  context_.session_tasks->Schedule([self = shared_from_this()] { self->SendNext(); });
+  context_.session_tasks->Schedule(scope_.caller().sharer,
+                                   [self = shared_from_this()] { self->SendNext(); });
 }
 
 void ExportCall::Refuse(const absl::Status& status) {

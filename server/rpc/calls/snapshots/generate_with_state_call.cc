@@ -125,7 +125,7 @@ void GenerateWithStateCall::OnStart() {
 }
 
 void GenerateWithStateCall::Settle(const absl::Status& status, const Usage& usage) {
-  context().session_tasks->Schedule([self = Self(), status, usage] {
+  context().session_tasks->Schedule(caller().sharer, [self = Self(), status, usage] {
     if (!status.ok() || !self->end_) return self->Conclude(status, usage);
     auto tail = self->context().sessions->ToSnapshot(self->model_->name,
                                                      *std::exchange(self->end_, std::nullopt));
@@ -138,7 +138,7 @@ void GenerateWithStateCall::Settle(const absl::Status& status, const Usage& usag
 void GenerateWithStateCall::FinishCall(const absl::Status& status) {
   if (!status.ok()) return Finish(status);
   in_tail_ = true;
-  context().session_tasks->Schedule([self = Self()] { self->SendNext(); });
+  context().session_tasks->Schedule(caller().sharer, [self = Self()] { self->SendNext(); });
 }
 
 void GenerateWithStateCall::SendNext() {
@@ -154,7 +154,7 @@ void GenerateWithStateCall::OnWriteDone(bool ok) {
   if (!in_tail_) return Base::OnWriteDone(ok);
   ReaderTook();
   if (auto status = sender_.Written(ok); !status.ok()) return Finish(status);
-  context().session_tasks->Schedule([self = Self()] { self->SendNext(); });
+  context().session_tasks->Schedule(caller().sharer, [self = Self()] { self->SendNext(); });
 }
 
 void GenerateWithStateCall::Finish(const absl::Status& status) {
