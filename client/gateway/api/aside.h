@@ -43,7 +43,7 @@ asio::awaitable<std::invoke_result_t<Work>> Aside(SideThreads& beside, Exchange&
   };
   const auto state = std::make_shared<State>(exchange.executor());
   exchange.OnHangUp([state] { state->gone = true; });
-  beside.Schedule(bytes, [state, &work] {
+  beside.Schedule(exchange.peer(), bytes, [state, &work] {
     try {
       if (state->gone) throw ClientGone();
       state->result.emplace(work());

@@ -1,6 +1,6 @@
 #include "client/gateway/api/side_threads.h"
 
-#include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace tvq::gateway {
@@ -17,28 +17,29 @@ SideThreads::~SideThreads() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void SideThreads::Schedule(size_t bytes, absl::AnyInvocable<void()> task) {
+void SideThreads::Schedule(std::shared_ptr<Peer> peer, size_t bytes,
+                           absl::AnyInvocable<void()> task) {
   absl::MutexLock lock(&mutex_);
-  tasks_.push_back({begun_bytes_ + bytes, scheduled_++, bytes, std::move(task)});
-  std::push_heap(tasks_.begin(), tasks_.end());
+  turns_.Add(peer, bytes, /*is_short=*/false, std::move(task));
 }
 
 void SideThreads::Loop() {
   const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || !tasks_.empty();
+    return stopping_ || turns_.MayBegin(/*short_only=*/false);
   };
   while (true) {
+    const std::shared_ptr<Peer>* peer = nullptr;
     absl::AnyInvocable<void()> run;
     {
       absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(&ready));
-      if (tasks_.empty()) return;
-      std::pop_heap(tasks_.begin(), tasks_.end());
-      run = std::move(tasks_.back().run);
-      begun_bytes_ += tasks_.back().bytes;
-      tasks_.pop_back();
+      if (!turns_.MayBegin(/*short_only=*/false)) return;
+      std::tie(peer, run) = turns_.Begin(/*short_only=*/false);
     }
     run();
+    run = nullptr;
+    absl::MutexLock lock(&mutex_);
+    turns_.End(peer);
   }
 }
 

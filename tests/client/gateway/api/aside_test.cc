@@ -50,7 +50,7 @@ TEST(AsideTest, WhatIsThrownReachesTheHandler) {
 TEST(AsideTest, NothingIsDoneForAClientThatHasGone) {
   SideThreads beside(1);
   std::promise<void> free;
-  beside.Schedule(1, [&] { free.get_future().wait(); });
+  beside.Schedule(nullptr, 1, [&] { free.get_future().wait(); });
   std::atomic<bool> worked = false;
   Exchange* waiting = nullptr;
   const auto handler = [&](Exchange& exchange) -> asio::awaitable<void> {
@@ -79,7 +79,7 @@ TEST(AsideTest, NothingIsDoneForAClientThatHasGone) {
   }
   free.set_value();
   std::promise<void> after;
-  beside.Schedule(1 << 21, [&] { after.set_value(); });
+  beside.Schedule(nullptr, 1 << 21, [&] { after.set_value(); });
   after.get_future().wait();
   EXPECT_FALSE(worked);
 }
