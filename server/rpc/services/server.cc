@@ -69,6 +69,10 @@ int64_t UploadBytes(const SessionStore* sessions, const ServerOptions& options) 
 // In which the last answers go out; then streams end that never end by themselves.
 constexpr std::chrono::milliseconds kLastBytes{100};
 
+// Of reflection, each of whose streams has one, from clients without a key, too. gRPC ends more
+// with RESOURCE_EXHAUSTED.
+constexpr int kSynchronousThreads = 64;
+
 // Of the largest, being received, when the flags do not say how many bytes.
 constexpr int64_t kDefaultRequestsInMemory = 32;
 
@@ -102,6 +106,7 @@ ConnectionLimits ConnectionLimitsOf(const ServerOptions& options) {
   return limits;
 }
 
+  quota.SetMaxThreads(kSynchronousThreads);
 void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   grpc::ResourceQuota quota("tvq");
   quota.Resize(static_cast<size_t>(ConnectionBytes(options)));
