@@ -46,7 +46,7 @@ struct CallContext {
   // is taken in any case; whatever begins a call asks for room.
   TaskPool* session_tasks = nullptr;
   ByteQuota* uploads = nullptr;               // of snapshots that clients send
-  ByteQuota* answers = nullptr;               // of vectors that clients have not taken
+  ByteQuota* answers = nullptr;               // that clients have not taken
   std::chrono::milliseconds stall_timeout{};  // for which a snapshot's stream waits for the client
   OpenCalls* open_calls = nullptr;
   const std::atomic<bool>* draining = nullptr;  // the server stops

@@ -15,8 +15,8 @@ constexpr MethodInfo kEncode{"GenerationService/Encode", Permission::kGenerate};
 // What a message of protobuf can hold, less what stands around the numbers.
 constexpr int64_t kMostNumbers = (int64_t{1} << 29) - 1024;
 
-// Of an answer that is not counted: about what any call takes.
-constexpr int64_t kUncountedBytes = int64_t{16} << 10;
+// Around the vectors in a message, at most.
+constexpr int64_t kAroundVectors = 64;
 
 }  // namespace
 
@@ -59,22 +59,11 @@ absl::Status EncodeCall::Submit(const v1::EncodeRequest& message) {
                      " numbers no message holds; ask for their mean, or for parts of at most ",
                      kMostNumbers / width_));
   }
-  if (auto status = TakeRoom(request->mean ? 1 : tokens); !status.ok()) return status;
+  const int64_t numbers = (request->mean ? 1 : tokens) * width_;
+  const auto room = TakeRoom(numbers * static_cast<int64_t>(sizeof(float)) + kAroundVectors);
+  AddRetryPushback(room, /*fits_idle_server=*/true, rpc());
+  if (!room.ok()) return room;
   return in_engine_.Submit(*std::move(request), caller(), Self(), rpc());
-}
-
-absl::Status EncodeCall::TakeRoom(int64_t vectors) {
-  const int64_t bytes = vectors * width_ * static_cast<int64_t>(sizeof(float));
-  if (bytes <= kUncountedBytes) return absl::OkStatus();
-  answer_ = ByteQuota::Share(context().answers, caller().sharer);
-  auto status = answer_.Add(bytes);
-  AddRetryPushback(status, /*fits_idle_server=*/true, rpc());
-  return status;
-}
-
-void EncodeCall::OnDone() {
-  answer_ = {};
-  UnaryReactor::OnDone();
 }
 
 void EncodeCall::OnEnd(const absl::Status& status, const Usage& usage) {

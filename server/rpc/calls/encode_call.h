@@ -13,7 +13,6 @@
 #include "server/rpc/calls/call_context.h"
 #include "server/rpc/calls/engine_request.h"
 #include "server/rpc/calls/unary_reactor.h"
-#include "server/rpc/limits/byte_quota.h"
 #include "tvq/v1/generation.pb.h"
 
 namespace tvq {
@@ -30,7 +29,6 @@ class EncodeCall : public UnaryReactor, public RequestSink {
 
   // gRPC's side.
   void OnCancel() override { in_engine_.Cancel(); }
-  void OnDone() override;
 
   // The engine's side.
   void OnPrompt(int64_t, std::vector<TokenEvent>) override {}
@@ -44,13 +42,10 @@ class EncodeCall : public UnaryReactor, public RequestSink {
   }
   void Open(const grpc::ByteBuffer& bytes);
   absl::Status Submit(const v1::EncodeRequest& message);
-  // For an answer of so many vectors. RESOURCE_EXHAUSTED of ByteQuota, with its trailer.
-  absl::Status TakeRoom(int64_t vectors);
   void AnswerVectors(int64_t tokens);
 
   int64_t width_ = 0;           // constant once submitted
   std::vector<float> vectors_;  // the loop's, then the worker's that answers
-  ByteQuota::Share answer_;     // of one that counts, until gRPC is done with it
   EngineRequest in_engine_;
 };
 

@@ -36,6 +36,14 @@ void StreamCall<Reactor>::Refuse(const absl::Status& status) {
 }
 
 template <typename Reactor>
+absl::Status StreamCall<Reactor>::TakeRoom(int64_t bytes) {
+  if (output_room_.bytes() == 0) {
+    output_room_ = ByteQuota::Share(context_.answers, caller().sharer);
+  }
+  return output_room_.Add(bytes);
+}
+
+template <typename Reactor>
 void StreamCall<Reactor>::Answer(const grpc::ByteBuffer& message) {
   {
     absl::MutexLock lock(&mutex_);
@@ -274,6 +282,7 @@ void StreamCall<Reactor>::CancelRequest() {
 template <typename Reactor>
 void StreamCall<Reactor>::OnDone() {
   reader_.Done();
+  output_room_ = {};
   scope_.Done();
   self_.reset();
 }

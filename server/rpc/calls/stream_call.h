@@ -36,6 +36,7 @@
 #include "server/rpc/calls/call_context.h"
 #include "server/rpc/calls/call_scope.h"
 #include "server/rpc/calls/engine_request.h"
+#include "server/rpc/limits/byte_quota.h"
 #include "server/rpc/limits/reader_guard.h"
 #include "server/rpc/transport/stream_writer.h"
 #include "tvq/v1/session.pb.h"
@@ -100,6 +101,9 @@ class StreamCall : public Reactor,
   absl::Status Submit(Request request);
   // Refuses a call that has not begun.
   void Refuse(const absl::Status& status);
+  // Takes room for so much output, until gRPC is done with the call. RESOURCE_EXHAUSTED of
+  // ByteQuota.
+  absl::Status TakeRoom(int64_t bytes);
   // Answers a call that has not begun with one message.
   void Answer(const grpc::ByteBuffer& message);
 
@@ -156,7 +160,8 @@ class StreamCall : public Reactor,
   EngineRequest in_engine_;
   std::shared_ptr<StreamCall> self_;  // gRPC's share; reset by its OnDone
 
-  int32_t first_id_ = 0;  // of the prompt, which the engine leaves out; set before Submit
+  ByteQuota::Share output_room_;  // TakeRoom's
+  int32_t first_id_ = 0;          // of the prompt, which the engine leaves out; set before Submit
 
   // The loop's alone.
   bool began_ = false;       // it has brought a token

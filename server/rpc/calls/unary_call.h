@@ -6,6 +6,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -22,14 +23,26 @@ enum class RunOn {
   kSessionTasks,  // may block
 };
 
+// Of a method whose answer is counted when it is made: nothing was done that would have to be
+// undone.
+struct RoomLater {
+  template <typename Request>
+  int64_t operator()(const Request&) const {
+    return 0;
+  }
+};
+
 // `Handle` is absl::Status(const Caller&, const Request&, Response*). A method that fails has done
-// nothing.
-template <typename Request, typename Response, typename Handle>
+// nothing. `Room` is int64_t(const Request&): the bytes of the answer for which there must be room
+// before the method does anything.
+template <typename Request, typename Response, typename Handle, typename Room>
 class UnaryCall final : public UnaryReactor {
  public:
   UnaryCall(const CallContext& context, const MethodInfo& method, grpc::CallbackServerContext* rpc,
-            grpc::ByteBuffer* out, Handle handle)
-      : UnaryReactor(context, method, rpc, out), handle_(std::move(handle)) {}
+            grpc::ByteBuffer* out, Handle handle, Room room)
+      : UnaryReactor(context, method, rpc, out),
+        handle_(std::move(handle)),
+        room_(std::move(room)) {}
 
   // Once, before the reactor is returned. gRPC keeps `in` until Finish.
   void Begin(const grpc::ByteBuffer* in, RunOn where) {
@@ -55,6 +68,7 @@ class UnaryCall final : public UnaryReactor {
         rpc()->IsCancelled() ? absl::CancelledError("the call was cancelled") : absl::OkStatus();
     Request request;
     if (status.ok()) status = ParseMessage(in, &request);
+    if (status.ok()) status = TakeRoom(room_(request));
     Response response;
     if (status.ok()) status = handle_(caller(), request, &response);
     if (!status.ok()) return Refuse(status, /*busy=*/true);
@@ -62,16 +76,18 @@ class UnaryCall final : public UnaryReactor {
   }
 
   const Handle handle_;
+  const Room room_;
 };
 
 // Begins a call, which does not run at all for a caller who may not call `method`, a literal's.
-template <typename Request, typename Response, typename Handle>
+template <typename Request, typename Response, typename Handle, typename Room = RoomLater>
 grpc::ServerUnaryReactor* BeginUnaryCall(const CallContext& context, const MethodInfo& method,
                                          grpc::CallbackServerContext* rpc,
                                          const grpc::ByteBuffer* in, grpc::ByteBuffer* out,
-                                         Handle handle, RunOn where = RunOn::kThisThread) {
-  const auto call = std::make_shared<UnaryCall<Request, Response, Handle>>(context, method, rpc,
-                                                                           out, std::move(handle));
+                                         Handle handle, RunOn where = RunOn::kThisThread,
+                                         Room room = {}) {
+  const auto call = std::make_shared<UnaryCall<Request, Response, Handle, Room>>(
+      context, method, rpc, out, std::move(handle), std::move(room));
   call->Begin(in, where);
   return call.get();  // holds itself until gRPC is done with it
 }

@@ -1,5 +1,6 @@
 #include "server/rpc/calls/unary_reactor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -26,7 +27,16 @@ void UnaryReactor::End(const absl::Status& status) {
   Finish(scope_.End(status));
 }
 
+absl::Status UnaryReactor::TakeRoom(int64_t bytes) {
+  if (bytes <= std::max(kUncountedBytes, answer_.bytes())) return absl::OkStatus();
+  if (answer_.bytes() == 0) answer_ = ByteQuota::Share(context_.answers, caller().sharer);
+  return answer_.Add(bytes - answer_.bytes());
+}
+
 void UnaryReactor::Answer(const google::protobuf::Message& message) {
+  if (auto room = TakeRoom(static_cast<int64_t>(message.ByteSizeLong())); !room.ok()) {
+    return Refuse(room, /*busy=*/true);
+  }
   auto bytes = SerializeMessage(message);
   if (!bytes.ok()) return End(bytes.status());
   *out_ = *std::move(bytes);
@@ -40,6 +50,7 @@ void UnaryReactor::Answer(const google::protobuf::Message& message) {
 
 void UnaryReactor::OnDone() {
   reader_.Done();
+  answer_ = {};
   scope_.Done();
   self_.reset();
 }

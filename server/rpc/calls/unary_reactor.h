@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "server/rpc/calls/call_context.h"
 #include "server/rpc/calls/call_scope.h"
+#include "server/rpc/limits/byte_quota.h"
 #include "server/rpc/limits/reader_guard.h"
 
 namespace tvq {
@@ -20,6 +21,9 @@ inline constexpr int64_t kSlowestReader = int64_t{4} << 20;
 
 // Larger ones are on their way for longer than a server that stops gives its readers.
 inline constexpr int64_t kSmallAnswerBytes = int64_t{1} << 20;
+
+// Of an answer that is not counted: about what any call takes.
+inline constexpr int64_t kUncountedBytes = int64_t{16} << 10;
 
 // A call with one answer. It counts as open until the client has that, with a large one as at work,
 // and a client that does not take it for as long as streams wait, or more slowly than
@@ -42,7 +46,11 @@ class UnaryReactor : public grpc::ServerUnaryReactor,
   void Refuse(const absl::Status& status, bool busy);
   // Ends any other, not with OK.
   void End(const absl::Status& status);
-  // Ends it with an answer, or with the error of one that is too large.
+  // Takes room for an answer of so many bytes, if it may be larger than those that are not counted,
+  // until gRPC is done with the call. RESOURCE_EXHAUSTED of ByteQuota.
+  absl::Status TakeRoom(int64_t bytes);
+  // Ends it with an answer, or with the error of one that is too large, or that there is no room
+  // for. Calls that do what cannot be undone take room before they do it, or have small answers.
   void Answer(const google::protobuf::Message& message);
 
   const CallContext& context() const { return context_; }
@@ -56,6 +64,7 @@ class UnaryReactor : public grpc::ServerUnaryReactor,
   grpc::ByteBuffer* const out_;
   CallScope scope_;
   ReaderGuard reader_;
+  ByteQuota::Share answer_;             // of one that counts
   std::shared_ptr<UnaryReactor> self_;  // gRPC's share; reset by its OnDone
 };
 

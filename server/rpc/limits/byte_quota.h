@@ -33,6 +33,7 @@ class ByteQuota {
     // RESOURCE_EXHAUSTED, and it stays as it was, if there is no room for so many more, or none for
     // this owner. Says how much is taken, whose limit that is, and what would help.
     absl::Status Add(int64_t bytes);
+    int64_t bytes() const { return bytes_; }
 
    private:
     void Give();

@@ -46,6 +46,19 @@ absl::Status TokenizeText(const CallContext& context, const v1::TokenizeRequest&
   return absl::OkStatus();
 }
 
+// At least; what is no UTF-8 becomes longer.
+int64_t TextBytes(const CallContext& context, const v1::DetokenizeRequest& request) {
+  const auto model = FindModel(context.engine->models(), request.model());
+  if (!model.ok()) return 0;
+  const Tokenizer& tokenizer = (*model)->model->tokenizer();
+  int64_t bytes = 0;
+  for (const int32_t id : request.token_ids()) {
+    if (id < 0 || id >= tokenizer.vocab_size()) return 0;
+    bytes += static_cast<int64_t>(tokenizer.TokenBytes(id).size());
+  }
+  return bytes;
+}
+
 absl::Status DetokenizeIds(const CallContext& context, const v1::DetokenizeRequest& request,
                            v1::DetokenizeResponse* response) {
   auto model = FindModel(context.engine->models(), request.model());
@@ -107,7 +120,8 @@ grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerCont
                                                         grpc::ByteBuffer* out) {
   return BeginUnaryCall<v1::DetokenizeRequest, v1::DetokenizeResponse>(
       context_, kDetokenize, rpc, in, out,
-      [this](const Caller&, const auto& q, auto* r) { return DetokenizeIds(context_, q, r); });
+      [this](const Caller&, const auto& q, auto* r) { return DetokenizeIds(context_, q, r); },
+      RunOn::kThisThread, [this](const auto& q) { return TextBytes(context_, q); });
 }
 
 }  // namespace tvq

@@ -53,9 +53,6 @@ constexpr int kSessionThreads = 16;
 constexpr int kSessionThreadsOfOwner = 12;  // which may wait for long where the tier is away
 constexpr int64_t kMaxSessionTaskBytes = int64_t{64} << 20;
 
-// Of answers of vectors that clients have asked for and not taken.
-constexpr int64_t kMaxAnswerBytes = int64_t{512} << 20;
-
 // So that one owner may send two of the largest snapshots, or one with the largest request that it
 // may come with, and leave of the rest what ByteQuota wants: a fifteenth of both, and a sixteenth
 // of the whole.
@@ -69,12 +66,12 @@ int64_t UploadBytes(const SessionStore* sessions, const ServerOptions& options) 
 // In which the last answers go out; then streams end that never end by themselves.
 constexpr std::chrono::milliseconds kLastBytes{100};
 
+// Of the largest, being received, when the flags do not say how many bytes.
+constexpr int64_t kDefaultRequestsInMemory = 32;
+
 // Of reflection, each of whose streams has one, from clients without a key, too. gRPC ends more
 // with RESOURCE_EXHAUSTED.
 constexpr int kSynchronousThreads = 64;
-
-// Of the largest, being received, when the flags do not say how many bytes.
-constexpr int64_t kDefaultRequestsInMemory = 32;
 
 int Milliseconds(std::chrono::seconds seconds) {
   const auto ms = std::chrono::milliseconds(seconds).count();
@@ -106,10 +103,10 @@ ConnectionLimits ConnectionLimitsOf(const ServerOptions& options) {
   return limits;
 }
 
-  quota.SetMaxThreads(kSynchronousThreads);
 void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   grpc::ResourceQuota quota("tvq");
   quota.Resize(static_cast<size_t>(ConnectionBytes(options)));
+  quota.SetMaxThreads(kSynchronousThreads);
   builder->SetResourceQuota(quota);
   builder->SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
@@ -147,6 +144,8 @@ class Server::Impl {
         tls_(std::move(parts.tls)),
         credentials_(gate_.get(), tls_.get()),
         uploads_("snapshots on their way in", UploadBytes(sessions, options)),
+        answers_("answers that are asked for, or wait for their clients,",
+                 options.max_answer_bytes),
         workers_({.threads = kWorkers,
                   .bytes = &unread_,
                   .order = TaskPool::Order::kShortFirst,
@@ -291,7 +290,7 @@ class Server::Impl {
   OpenCalls open_calls_;
   std::atomic<bool> draining_ = false;
   ByteQuota uploads_;
-  ByteQuota answers_{"vectors that are asked for, or wait for their clients,", kMaxAnswerBytes};
+  ByteQuota answers_;
   ByteQuota unread_{"large requests that wait to be read", kMaxWorkerBytes};
   ByteQuota unopened_{"calls on sessions that wait", kMaxSessionTaskBytes};
   StreamWriters writers_;

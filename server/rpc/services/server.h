@@ -24,9 +24,11 @@ namespace tvq {
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  int port = 50051;                                 // 0: a free one
-  int64_t max_message_bytes = 16 * 1024 * 1024;     // of a request
-  int64_t max_connection_bytes = 0;                 // of all calls in gRPC; 0: 32 such requests
+  int port = 50051;                              // 0: a free one
+  int64_t max_message_bytes = 16 * 1024 * 1024;  // of a request
+  int64_t max_connection_bytes = 0;              // of all calls in gRPC; 0: 32 such requests
+  // Of large answers that clients have asked for and not taken.
+  int64_t max_answer_bytes = int64_t{512} << 20;
   std::chrono::seconds keepalive_time{60};          // silence after which the client is pinged
   std::chrono::seconds keepalive_timeout{20};       // then it is taken for gone
   std::chrono::milliseconds stall_timeout{60'000};  // for which a snapshot waits for the client

@@ -14,6 +14,7 @@
 #include "server/rpc/calls/unary_call.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/session_convert.h"
+#include "server/sessions/record/session_limits.h"
 
 namespace tvq {
 namespace {
@@ -100,6 +101,12 @@ absl::Status Delete(const CallContext& context, const Caller& caller,
   return context.sessions->Delete(*call);
 }
 
+// Of what Fork answers, at most.
+int64_t ForksBytes(const v1::ForkSessionRequest& request) {
+  constexpr int64_t kForkBytes = 2048;  // label, names and numbers of one
+  return int64_t{std::clamp(request.count(), 0, kMaxForks)} * kForkBytes;
+}
+
 // A method that takes a session somewhere and answers its position: `act` is
 // StatusOr<SessionView>(const SessionCall&).
 template <typename Request, typename Response, typename Act>
@@ -126,16 +133,16 @@ absl::Status MoveMark(const CallContext& context, const Caller& caller, const Re
 
 // Runs `handle`, absl::Status(const CallContext&, const Caller&, const Request&, Response*), where
 // it may block.
-template <typename Request, typename Response, typename Handle>
+template <typename Request, typename Response, typename Handle, typename Room = RoomLater>
 grpc::ServerUnaryReactor* Blocking(const CallContext& context, const MethodInfo& method,
                                    grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in,
-                                   grpc::ByteBuffer* out, Handle handle) {
+                                   grpc::ByteBuffer* out, Handle handle, Room room = {}) {
   return BeginUnaryCall<Request, Response>(
       context, method, rpc, in, out,
       [&context, handle](const Caller& caller, const Request& request, Response* response) {
         return handle(context, caller, request, response);
       },
-      RunOn::kSessionTasks);
+      RunOn::kSessionTasks, std::move(room));
 }
 
 }  // namespace
@@ -162,7 +169,7 @@ grpc::ServerUnaryReactor* SessionService::AppendSession(Rpc* rpc, const Bytes* i
 
 grpc::ServerUnaryReactor* SessionService::ForkSession(Rpc* rpc, const Bytes* in, Bytes* out) {
   return Blocking<v1::ForkSessionRequest, v1::ForkSessionResponse>(context_, kFork, rpc, in, out,
-                                                                   Fork);
+                                                                   Fork, ForksBytes);
 }
 
 grpc::ServerUnaryReactor* SessionService::MarkSession(Rpc* rpc, const Bytes* in, Bytes* out) {

@@ -55,15 +55,17 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> NewZeros() { return std::make_un
 
 class ReadersTest : public testing::Test {
  protected:
-  explicit ReadersTest(std::chrono::milliseconds stall_timeout) {
+  explicit ReadersTest(std::chrono::milliseconds stall_timeout,
+                       int64_t max_answer_bytes = ServerOptions().max_answer_bytes) {
     ON_CALL(store_, Export(_)).WillByDefault([](auto&) { return NewZeros(); });
     ON_CALL(store_, ToSnapshot(_, _)).WillByDefault([](auto&, auto) { return NewZeros(); });
     ON_CALL(store_, Transcript(_, _)).WillByDefault([](auto&, auto&) {
       return SessionTranscript{.ids = std::vector<int32_t>(kManyIds, kLargestId)};
     });
     ON_CALL(store_, NewUpload()).WillByDefault([] { return std::make_unique<NoUpload>(); });
-    auto server = Server::Start(engine_.engine.get(), &store_, {},
-                                {.port = 0, .stall_timeout = stall_timeout});
+    auto server = Server::Start(
+        engine_.engine.get(), &store_, {},
+        {.port = 0, .max_answer_bytes = max_answer_bytes, .stall_timeout = stall_timeout});
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     channel_ = grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
@@ -194,6 +196,80 @@ TEST_F(StalledReadersTest, OfAnAnswerLoseTheCall) {
   server_->Shutdown(In(std::chrono::hours(1)));  // returns
   context_.TryCancel();
   (void)transcript.Finish();
+}
+
+// Clients that let answers lie take no more memory than there is for all answers.
+class ManyReadersTest : public ReadersTest {
+ protected:
+  ManyReadersTest() : ReadersTest(std::chrono::hours(1), int64_t{2400} << 10) {}
+  ~ManyReadersTest() override {
+    for (Reader& reader : readers_) {
+      reader.context->TryCancel();
+      (void)reader.call->Finish();
+    }
+  }
+
+  struct Reader {
+    std::unique_ptr<grpc::ClientContext> context = std::make_unique<grpc::ClientContext>();
+    std::unique_ptr<grpc::ClientReader<v1::ExportSessionResponse>> call;
+  };
+
+  // Whether the server begins to send a snapshot, of which no more is read.
+  bool BeginExport() {
+    v1::ExportSessionRequest request;
+    request.mutable_session()->set_session_id(kId);
+    Reader reader;
+    reader.call =
+        v1::SessionService::NewStub(channel_)->ExportSession(reader.context.get(), request);
+    v1::ExportSessionResponse message;
+    if (reader.call->Read(&message)) {
+      readers_.push_back(std::move(reader));
+      return true;
+    }
+    const grpc::Status status = reader.call->Finish();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+    return false;
+  }
+
+  std::vector<Reader> readers_;
+};
+
+TEST_F(ManyReadersTest, TakeNoMoreThanThereIsForAnswers) {
+  ASSERT_TRUE(BeginExport());
+  ASSERT_TRUE(BeginExport());
+  EXPECT_FALSE(BeginExport());
+  // What is done would be for nothing.
+  EXPECT_CALL(store_, Fork(_, _)).Times(0);
+  v1::ForkSessionRequest fork;
+  fork.mutable_session()->set_session_id(kId);
+  fork.set_count(128);
+  v1::ForkSessionResponse forks;
+  grpc::ClientContext context;
+  grpc::Status status = v1::SessionService::NewStub(channel_)->ForkSession(&context, fork, &forks);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 1);
+  Transcript transcript(channel_, &context_);
+  v1::GetSessionResponse response;
+  status = transcript.Read(&response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  v1::TokenizeRequest text;
+  text.set_text("abc");
+  v1::TokenizeResponse ids;
+  grpc::ClientContext small;
+  status = v1::GenerationService::NewStub(channel_)->Tokenize(&small, text, &ids);
+  EXPECT_TRUE(status.ok()) << "a small answer needs no room: " << status.error_message();
+}
+
+TEST_F(ManyReadersTest, GiveBackWhatTheyTook) {
+  ASSERT_TRUE(BeginExport());
+  ASSERT_TRUE(BeginExport());
+  readers_.back().context->TryCancel();
+  (void)readers_.back().call->Finish();
+  readers_.pop_back();
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  bool begun = BeginExport();
+  while (!begun && std::chrono::steady_clock::now() < patience) begun = BeginExport();
+  EXPECT_TRUE(begun);
 }
 
 class DrainTest : public ReadersTest {

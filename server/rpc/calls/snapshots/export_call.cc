@@ -1,5 +1,7 @@
 #include "server/rpc/calls/snapshots/export_call.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -36,6 +38,9 @@ void ExportCall::Open(const grpc::ByteBuffer& request) {
   if (!call.ok()) return Refuse(call.status());
   auto stream = context_.sessions->Export(*call);
   if (!stream.ok()) return Refuse(stream.status());
+  chunk_ = ByteQuota::Share(context_.answers, scope_.caller().sharer);
+  const int64_t bytes = std::min(kSnapshotChunkBytes, (*stream)->total_bytes());
+  if (auto status = chunk_.Add(bytes); !status.ok()) return Refuse(status);
   sender_.Start(*std::move(stream));
   SendNext();
 }
@@ -69,6 +74,7 @@ void ExportCall::End(const absl::Status& status) {
 
 void ExportCall::OnDone() {
   reader_.Done();
+  chunk_ = {};
   scope_.Done();
   self_.reset();
 }

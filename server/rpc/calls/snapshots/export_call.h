@@ -11,6 +11,7 @@
 #include "server/rpc/calls/call_context.h"
 #include "server/rpc/calls/call_scope.h"
 #include "server/rpc/calls/snapshots/snapshot_sender.h"
+#include "server/rpc/limits/byte_quota.h"
 #include "server/rpc/limits/reader_guard.h"
 
 namespace tvq {
@@ -40,6 +41,7 @@ class ExportCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   std::shared_ptr<ExportCall> self_;  // gRPC's share; reset by its OnDone
   grpc::ByteBuffer message_;          // of the write in flight
   SnapshotSender sender_;
+  ByteQuota::Share chunk_;  // that is made or in flight
   ReaderGuard reader_;
 };
 

@@ -1,5 +1,6 @@
 #include "server/rpc/calls/snapshots/generate_with_state_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/rpc/wire/convert.h"
@@ -12,6 +13,9 @@ namespace {
 
 constexpr MethodInfo kGenerateWithState{"GenerationService/GenerateWithState",
                                         Permission::kGenerate};
+
+// Of a snapshot, beside the state.
+constexpr int64_t kSnapshotAround = int64_t{64} << 10;
 
 }  // namespace
 
@@ -98,6 +102,11 @@ void GenerateWithStateCall::OnLast() {
   }
   auto request = ToRequest(message_, *model_, context().limits, context_start);
   if (!request.ok()) return RefuseUpload(request.status(), /*busy=*/false);
+  // The tail's, of which one is made or in flight at a time.
+  const int64_t snapshot = kSnapshotAround + model_->model->StateBytes(MostTokens(*request));
+  if (auto room = TakeRoom(std::min(kSnapshotChunkBytes, snapshot)); !room.ok()) {
+    return RefuseUpload(room, /*busy=*/true);
+  }
   output_ = GenerateOutput(model_->model->tokenizer(), request->sampling.logprobs.has_value());
   request->start = std::move(start);
   request->keep = true;
