@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -30,6 +31,9 @@ inline constexpr size_t kInlineRequestBytes = 4 * 1024;
 // The least that a task of the session pool counts for, beside its request.
 inline constexpr size_t kSessionTaskBytes = 16 * 1024;
 
+// What an open call takes, in gRPC and here.
+inline constexpr int64_t kCallBytes = 16 * 1024;
+
 // What a call on a session is answered by a server that keeps none.
 absl::Status NoSessions();
 
@@ -45,6 +49,7 @@ struct CallContext {
   // May wait for disk or network, never for a client. What only a bounded number of calls schedules
   // is taken in any case; whatever begins a call asks for room.
   TaskPool* session_tasks = nullptr;
+  ByteQuota* calls = nullptr;                 // that are open
   ByteQuota* uploads = nullptr;               // of snapshots that clients send
   ByteQuota* answers = nullptr;               // that clients have not taken
   std::chrono::milliseconds stall_timeout{};  // for which a snapshot's stream waits for the client

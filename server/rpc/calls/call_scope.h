@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/rpc/calls/call_context.h"
+#include "server/rpc/limits/byte_quota.h"
 #include "server/rpc/wire/status.h"
 
 namespace tvq {
@@ -24,7 +25,15 @@ class CallScope {
   // First of all, once. Not OK: End the call with it.
   absl::Status Begin() {
     came_ = context_.open_calls->Begin();
-    return context_.gate->Admit(method_, rpc_, &caller_);
+    if (auto status = context_.gate->Admit(method_, rpc_, &caller_); !status.ok()) return status;
+    const bool counts = method_.permission != Permission::kAdmin;  // those are needed under load
+    if (!counts) return absl::OkStatus();
+    share_ = ByteQuota::Share(context_.calls, caller_.sharer);
+    auto status = share_.Add(kCallBytes);
+    if (status.ok()) return status;
+    Refuse(status);
+    AddRetryPushback(status, /*fits_idle_server=*/true, rpc_);
+    return status;
   }
 
   // Of a call that does not begin, though its caller may call. Before End.
@@ -47,6 +56,7 @@ class CallScope {
   // Last, when gRPC is done with the call.
   void Done() {
     Worked();
+    share_ = {};
     context_.open_calls->End();
   }
 
@@ -62,6 +72,7 @@ class CallScope {
   Caller caller_;
   OpenCalls::Came came_ = OpenCalls::Came::kBefore;
   std::atomic<bool> worked_ = false;
+  ByteQuota::Share share_;
 };
 
 }  // namespace tvq

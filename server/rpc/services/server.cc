@@ -143,6 +143,8 @@ class Server::Impl {
         gate_(std::move(parts.gate)),
         tls_(std::move(parts.tls)),
         credentials_(gate_.get(), tls_.get()),
+        calls_("open calls",
+               kCallBytes * std::max(options.max_open_calls, 2 * options.connections.max_streams)),
         uploads_("snapshots on their way in", UploadBytes(sessions, options)),
         answers_("answers that are asked for, or wait for their clients,",
                  options.max_answer_bytes),
@@ -161,6 +163,7 @@ class Server::Impl {
                  .writers = &writers_,
                  .workers = &workers_,
                  .session_tasks = &session_tasks_,
+                 .calls = &calls_,
                  .uploads = &uploads_,
                  .answers = &answers_,
                  .stall_timeout = options.stall_timeout,
@@ -289,6 +292,7 @@ class Server::Impl {
   Credentials credentials_;
   OpenCalls open_calls_;
   std::atomic<bool> draining_ = false;
+  ByteQuota calls_;
   ByteQuota uploads_;
   ByteQuota answers_;
   ByteQuota unread_{"large requests that wait to be read", kMaxWorkerBytes};

@@ -21,6 +21,7 @@
 #include "tests/server/engine/harness.h"
 #include "tests/server/rpc/mock_session_store.h"
 #include "tvq/v1/generation.grpc.pb.h"
+#include "tvq/v1/model.grpc.pb.h"
 #include "tvq/v1/session.grpc.pb.h"
 
 namespace tvq {
@@ -270,6 +271,58 @@ TEST_F(ManyReadersTest, GiveBackWhatTheyTook) {
   bool begun = BeginExport();
   while (!begun && std::chrono::steady_clock::now() < patience) begun = BeginExport();
   EXPECT_TRUE(begun);
+}
+
+TEST(OpenCallsTest, ACallerLeavesRoomForOthers) {
+  Harness engine;
+  NiceMock<MockSessionStore> store;
+  ON_CALL(store, NewUpload()).WillByDefault([] { return std::make_unique<NoUpload>(); });
+  const auto server =
+      Server::Start(engine.engine.get(), &store, {},
+                    {.port = 0, .max_open_calls = 16, .connections = {.max_streams = 8}});
+  ASSERT_TRUE(server.ok()) << server.status();
+  struct Upload {
+    explicit Upload(int port)
+        : stub(grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port),
+                                         grpc::InsecureChannelCredentials(), OwnConnection())),
+          call(stub.ImportSession(&context, &response)) {}
+    ~Upload() {
+      context.TryCancel();
+      (void)call->Finish();
+    }
+    static grpc::ChannelArguments OwnConnection() {
+      grpc::ChannelArguments arguments;
+      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      return arguments;
+    }
+    grpc::ClientContext context;
+    v1::ImportSessionResponse response;
+    v1::SessionService::Stub stub;
+    std::unique_ptr<grpc::ClientWriter<v1::ImportSessionRequest>> call;
+  };
+  // Of 16 a caller may have 14.
+  std::vector<std::unique_ptr<Upload>> uploads;
+  while (uploads.size() < 14) {
+    uploads.push_back(std::make_unique<Upload>((*server)->port()));
+    v1::ImportSessionRequest first;
+    first.mutable_create();
+    ASSERT_TRUE(uploads.back()->call->Write(first));
+  }
+  const auto channel = grpc::CreateChannel(absl::StrCat("127.0.0.1:", (*server)->port()),
+                                           grpc::InsecureChannelCredentials());
+  const auto models = v1::ModelService::NewStub(channel);
+  const auto ask = [&] {
+    grpc::ClientContext context;
+    v1::GetServerInfoResponse response;
+    return models->GetServerInfo(&context, {}, &response);
+  };
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  grpc::Status status = ask();
+  while (status.ok() && std::chrono::steady_clock::now() < until) status = ask();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  uploads.pop_back();
+  while (!status.ok() && std::chrono::steady_clock::now() < until) status = ask();
+  EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
 class DrainTest : public ReadersTest {
