@@ -79,11 +79,11 @@ def found_checks(model_test, encoder_test) -> set:
     """{(kind, block, check)}"""
     found, cases = set(), {}
     for name in tests_of(model_test):
-        match = re.fullmatch(r"ModelTest\.(\w+)/(cuda_?host\w*?|cuda|reference|cpu[a-z0-9]*)_(\w+)", name)
+        match = re.fullmatch(r"ModelTest\.(\w+)/(cuda_stand_in\w*?|cuda|reference|cpu[a-z0-9]*)_(\w+)", name)
         if match:
             test, device, shape = match.groups()
             block = "standard" if "standard" in shape else "gated"
-            device = STAND_IN if "host" in device else GPU if device == "cuda" else device
+            device = STAND_IN if "stand_in" in device else GPU if device == "cuda" else device
             cases.setdefault((shape_kind(shape), block, device), set()).add(test)
     every_test = {test for tests in CHECKS.values() for test in tests}
     for (kind, block, device), tests in cases.items():

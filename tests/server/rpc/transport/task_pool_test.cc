@@ -34,7 +34,7 @@ TEST(TaskPoolTest, BytesAreBounded) {
   EXPECT_TRUE(pool.TrySchedule("a", 28, [] {}).ok());
   EXPECT_FALSE(pool.TrySchedule("a", 1, [] {}).ok());
   EXPECT_TRUE(pool.TrySchedule("b", 6, [] {}).ok()) << "what one owner leaves to others";
-  pool.Schedule("", [&freed] { freed.Notify(); });  // takes no room
+  pool.Schedule("a", [&freed] { freed.Notify(); });  // takes no room, and comes last
   go.Notify();
   freed.WaitForNotification();
   EXPECT_TRUE(pool.TrySchedule("a", 1000, [] {}).ok()) << "alone, a large one is taken";

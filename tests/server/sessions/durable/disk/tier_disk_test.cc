@@ -271,7 +271,7 @@ TEST(DiskTierTest, SetsAsideWhatIsCorrupt) {
   EXPECT_THAT(tier->problems(),
               ElementsAre(HasSubstr(path(1) + ": has "), HasSubstr(path(2) + ": snapshot"),
                           HasSubstr(path(3) + ": holds version 2 of session " + TestId(4)),
-                          HasSubstr(path(5) + ": snapshot: header: ")));
+                          HasSubstr(path(5) + ": snapshot: the 8 bytes that it begins with")));
   EXPECT_EQ(tier->usage().corrupt, 4);
   EXPECT_EQ(tier->usage().sessions, 5);
   ASSERT_EQ(Records(*tier).size(), 5U);
