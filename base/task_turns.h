@@ -40,9 +40,10 @@ class TaskTurns {
   TaskTurns& operator=(const TaskTurns&) = delete;
 
   void Add(const Owner& owner, size_t bytes, bool is_short, Task task) {
-    const auto [entry, fresh] = lines_.try_emplace(owner);
+    const auto entry = lines_.try_emplace(owner).first;
     Line& line = entry->second;
-    if (fresh) line.time = time_;
+    // It has fallen behind where nothing of it waited, however long its last task runs.
+    if (line.idle()) line.time = time_;
     TakeOut(line);
     const uint64_t due = order_ == Order::kArrival ? 0 : line.begun_bytes + bytes;
     std::vector<Waiting>& tasks = is_short ? line.short_tasks : line.other_tasks;

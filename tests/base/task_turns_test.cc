@@ -42,6 +42,19 @@ TEST(TaskTurnsTest, WhoComesLaterIsNotAhead) {
   EXPECT_EQ(All(&turns), "4x5y6z");
 }
 
+TEST(TaskTurnsTest, ALongTaskSavesUpNoTurns) {
+  Turns turns(Turns::Order::kArrival);
+  Add(&turns, "a", "1");
+  turns.Begin(false);  // and runs on
+  Add(&turns, "b", std::string(100, '-'));
+  for (int i = 0; i < 100; ++i) turns.End(turns.Begin(false).first);
+  Add(&turns, "c", "x");
+  turns.Begin(false);  // and runs on
+  Add(&turns, "a", "234");
+  Add(&turns, "c", "y");
+  EXPECT_EQ(All(&turns), "2y34");
+}
+
 TEST(TaskTurnsTest, BytesAreShared) {
   Turns turns(Turns::Order::kShortFirst);
   Add(&turns, "a", "1234", 1000);
