@@ -108,10 +108,15 @@ int64_t Store::DeleteExpired() {
   int64_t deleted = 0;
   size_t stored = 0;  // of those that were over, where the durable tier is asked
   int64_t shown = kLooksAtOnce;
-  for (int64_t looks = 0; looks < kMostLooks && shown == kLooksAtOnce; looks += shown) {
+  bool begun = false, wrapped = false, around = false;
+  SessionTable::End first;
+  for (int64_t looks = 0; looks < kMostLooks && shown == kLooksAtOnce && !around; looks += shown) {
     std::vector<EntryPtr> over;
     {
       const MutexLock lock(&mutex_);
+      if (!begun) first = swept_;
+      begun = true;
+      const SessionTable::End before = swept_;
       // Others each time, so that what cannot be deleted does not keep the rest waiting.
       shown = table_.VisitEnded(now, kLooksAtOnce, &swept_, [&](const EntryPtr& entry) {
         if (!IsOver(*entry, now)) return true;
@@ -119,6 +124,9 @@ int64_t Store::DeleteExpired() {
         if (entry->may_be_stored || !entry->claimed) ++stored;
         return stored < kAtOnce;
       });
+      // Those that are past their end and stay are looked at once.
+      wrapped = wrapped || swept_ <= before;
+      around = wrapped && swept_ >= first;
     }
     for (const EntryPtr& entry : over) {
       const auto expired = Expire(entry, now);
