@@ -101,8 +101,8 @@ TEST_F(SessionCallsTest, StoreThatHangsDoesNotHoldUpTheRest) {
     gate.Pass();
     return absl::StatusOr<SessionView>(absl::NotFoundError("none"));
   });
-  ManyGets gets(*sessions_, 20);
-  gate.WaitFor(12);  // as many threads as one caller may have
+  ManyGets gets(*sessions_, 24);
+  gate.WaitFor(16);  // as many threads as one caller may have
   v1::GenerateRequest request = Prompt();
   request.clear_session();
   v1::GenerateResponse response;
