@@ -159,7 +159,7 @@ TEST_F(SteadyMemoryTest, TooLittleMemoryIsNamedInBytes) {
   const absl::Status too_much = create(int64_t{1} << 40);
   EXPECT_EQ(too_much.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(too_much.message()),
-              HasSubstr("state_memory_bytes: is 1099511627776 bytes; beside weights and working "
+              HasSubstr("--state-memory-bytes: is 1099511627776 bytes; beside weights and working "
                         "memory the device has "));
   const absl::Status too_little = create(10);
   EXPECT_EQ(too_little.code(), absl::StatusCode::kResourceExhausted);
