@@ -30,7 +30,7 @@ struct VqTables {
 
 class VqCore : public AttentionCore, private LayerUndo {
  public:
-  // Of layer `layer`, counted from 0. The device must outlive it.
+  // Of block `layer`, counted from 0. The device must outlive it.
   VqCore(const TransformerConfig& config, Device& device, DType state_dtype,
          const StateReads& reads, int64_t draft_rows, const VqTables& tables, int64_t layer);
 
