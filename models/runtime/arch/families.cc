@@ -90,12 +90,13 @@ absl::StatusOr<StackLayers> MakeLinear(const TransformerConfig& config,
 }
 
 absl::StatusOr<TransformerConfig> Parse(const Config& config, const LoadOptions& options) {
+  auto parsed = transformer::ParseTransformerConfig(config);
   const DType state_dtype = StateDType(options);
-  if (state_dtype != DType::kFloat32 && state_dtype != DType::kBFloat16) {
+  if (parsed.ok() && state_dtype != DType::kFloat32 && state_dtype != DType::kBFloat16) {
     return absl::InvalidArgumentError(
         absl::StrCat("state_dtype is ", Name(state_dtype), ", must be float32 or bfloat16"));
   }
-  return transformer::ParseTransformerConfig(config);
+  return parsed;
 }
 
 // A stack of the layers that `Make` makes.
