@@ -47,8 +47,8 @@ absl::StatusOr<std::unique_ptr<SessionState>> SessionState::Create(Device& devic
 
 absl::Status SessionState::Extend(int64_t tokens) {
   if (!written_) {
-    written_ = true;
     if (absl::Status s = device_.Zero(block_.data(), block_.bytes()); !s.ok()) return s;
+    written_ = true;
   }
   return pages_.Resize(position_ + tokens);
 }
