@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "models/runtime/arch/transformer/config.h"
 #include "models/runtime/arch/transformer/layer.h"
+#include "models/runtime/arch/transformer/row_inputs.h"
 #include "models/runtime/arch/transformer/vocabulary.h"
 #include "models/runtime/arch/transformer/weight_loader.h"
 #include "models/runtime/model.h"
@@ -23,7 +24,9 @@ class DeviceModel : public Model {
   const ModelInfo& info() const override { return info_; }
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
   absl::Status Health() const override { return device_->Health(); }
-  int64_t WorkspaceBytes(int64_t) const override { return static_cast<int64_t>(memory_.bytes()); }
+  int64_t WorkspaceBytes(int64_t) const override {
+    return static_cast<int64_t>(memory_.bytes()) + inputs_.bytes();
+  }
   std::optional<int64_t> FreeDeviceMemory() const override { return device_->FreeMemory(); }
   absl::Status ReserveStates(int64_t bytes) override {
     return device_->Reserve(static_cast<size_t>(bytes));
@@ -43,15 +46,19 @@ class DeviceModel : public Model {
   // between them of the layers. Errors name the tensor.
   template <typename Layers>
   absl::Status Load(WeightSource& source, const LoadOptions& options, const Layers& layers);
-  // Takes the working memory that both ends and the layers ask for, in which `add` asks for more.
+  // Takes the working memory that both ends and the layers ask for, in which `add` asks for more,
+  // and that of rows whose layers' ops are told so many bytes each (RowInputs).
   template <typename Layers, typename Add>
-  absl::Status Reserve(const Layers& layers, const Add& add);
+  absl::Status Reserve(const Layers& layers, std::span<const size_t> view_bytes, const Add& add);
 
   const TransformerConfig config_;
   const std::shared_ptr<Device> device_;
   const std::unique_ptr<Tokenizer> tokenizer_;
   ModelInfo info_;
   Vocabulary vocabulary_;
+  RowInputs inputs_;
+
+ private:
   Buffer memory_;
 };
 
@@ -74,7 +81,8 @@ absl::Status DeviceModel::Load(WeightSource& source, const LoadOptions& options,
 }
 
 template <typename Layers, typename Add>
-absl::Status DeviceModel::Reserve(const Layers& layers, const Add& add) {
+absl::Status DeviceModel::Reserve(const Layers& layers, std::span<const size_t> view_bytes,
+                                  const Add& add) {
   WorkingMemory memory;
   add(memory);
   vocabulary_.Reserve(config_.rows(), memory);
@@ -85,6 +93,9 @@ absl::Status DeviceModel::Reserve(const Layers& layers, const Add& add) {
   absl::StatusOr<Buffer> taken = memory.Allocate(*device_);
   if (!taken.ok()) return taken.status();
   memory_ = *std::move(taken);
+  absl::StatusOr<RowInputs> inputs = RowInputs::Create(*device_, config_.rows(), view_bytes);
+  if (!inputs.ok()) return inputs.status();
+  inputs_ = *std::move(inputs);
   return absl::OkStatus();
 }
 

@@ -61,18 +61,13 @@ absl::StatusOr<std::unique_ptr<Model>> Stack::Create(const TransformerConfig& co
 }
 
 absl::Status Stack::TakeMemory() {
-  absl::Status s = Reserve(layers_.layers, [&](WorkingMemory& memory) {
+  std::vector<size_t> view_bytes;
+  for (const auto& layer : layers_.layers) view_bytes.push_back(layer->view_bytes());
+  return Reserve(layers_.layers, view_bytes, [&](WorkingMemory& memory) {
     memory.Keep(&x_, x(config_.rows()).size());
     memory.Keep(&score_logits_, score_logits(kScoreRows).size());
     if (layers_.row_reads != nullptr) layers_.row_reads->Reserve(config_.rows(), memory);
   });
-  if (!s.ok()) return s;
-  std::vector<size_t> view_bytes;
-  for (const auto& layer : layers_.layers) view_bytes.push_back(layer->view_bytes());
-  absl::StatusOr<RowInputs> inputs = RowInputs::Create(*device_, config_.rows(), view_bytes);
-  if (!inputs.ok()) return inputs.status();
-  inputs_ = *std::move(inputs);
-  return absl::OkStatus();
 }
 
 absl::Status Stack::Embed() {

@@ -12,7 +12,6 @@
 #include "models/runtime/arch/transformer/device_model.h"
 #include "models/runtime/arch/transformer/key_tap.h"
 #include "models/runtime/arch/transformer/layer.h"
-#include "models/runtime/arch/transformer/row_inputs.h"
 #include "models/runtime/arch/transformer/row_reads.h"
 #include "models/runtime/arch/transformer/session_state.h"
 #include "models/runtime/arch/transformer/state_layout.h"
@@ -114,7 +113,6 @@ class Stack : public DeviceModel {
   const StackLayers layers_;
   const StateLayout layout_;
   int64_t draft_rows_ = 0;
-  RowInputs inputs_;
   float *x_ = nullptr, *score_logits_ = nullptr;
   std::vector<RecordedStep> recorded_;  // by rows
   std::vector<FedRow> fed_;

@@ -31,14 +31,11 @@ absl::StatusOr<std::unique_ptr<Model>> EncoderModel::Create(const TransformerCon
   std::unique_ptr<EncoderModel> model(new EncoderModel(config, std::move(tokenizer), options));
   absl::Status s = model->Load(source, options, model->layers_);
   if (s.ok()) {
-    s = model->Reserve(model->layers_, [&](WorkingMemory& memory) {
+    s = model->Reserve(model->layers_, {}, [&](WorkingMemory& memory) {
       memory.Keep(&model->x_, config.rows() * config.d_model);
     });
   }
   if (!s.ok()) return s;
-  absl::StatusOr<RowInputs> inputs = RowInputs::Create(*model->device_, config.rows(), {});
-  if (!inputs.ok()) return inputs.status();
-  model->inputs_ = *std::move(inputs);
   return model;
 }
 

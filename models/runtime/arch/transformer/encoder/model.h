@@ -12,7 +12,6 @@
 #include "models/runtime/arch/transformer/encoder/encoding_state.h"
 #include "models/runtime/arch/transformer/encoder/layer.h"
 #include "models/runtime/arch/transformer/key_tap.h"
-#include "models/runtime/arch/transformer/row_inputs.h"
 
 namespace tvq::transformer {
 
@@ -62,7 +61,6 @@ class EncoderModel : public DeviceModel, private Encoder {
 
   const std::shared_ptr<KeyTap> tap_;
   std::vector<std::unique_ptr<EncoderLayer>> layers_;
-  RowInputs inputs_;
   float* x_ = nullptr;  // [rows, D]
 };
 
