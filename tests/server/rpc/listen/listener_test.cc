@@ -228,8 +228,7 @@ TEST_F(ListenerTest, ClosesClientsThatWaitFirstIfTheyAreSuspect) {
   Start({.max_descriptors = RaiseDescriptorLimit()});
   const Client before = Connect(4);
   const Client heavy = Connect(2);
-  heavy.Send(kHttp2);
-  heavy.Send(std::string(10'000, 'x'));
+  heavy.Send(std::string(kHttp2) + std::string(10'000, 'x'));  // at once: it is let in by less
   const Client wary = Connect(3);
   wary.Send(kHttp2);
   const std::vector<Client> many = ConnectMany(3, "");
