@@ -23,7 +23,8 @@
 // those do not need.
 //
 // The stand-in of the tests fails where a thread ends without the wait, and can be told to run what
-// lies ahead of it with all that kernels have written hidden (tests/kernels/cuda/stand_in/overlap.h).
+// lies ahead of it with all that kernels have written hidden
+// (tests/kernels/cuda/stand_in/overlap.h).
 #ifndef TVQ_KERNELS_CUDA_COMMON_OVERLAP_CUH_
 #define TVQ_KERNELS_CUDA_COMMON_OVERLAP_CUH_
 

@@ -1,5 +1,6 @@
 #include "server/rpc/limits/connections/reset_limiter.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/network.h"
@@ -12,6 +13,12 @@ constexpr double kLiveForOpen = 1.25;
 
 // Times what a connection may have open, for the new ones of a network.
 constexpr double kLiveTogether = 2;
+
+// What a client that does nothing unusual comes to: streams are live a little longer than calls.
+constexpr double kUsual = 8;
+
+// That may come at once of what is limited to `most`.
+double Part(double share, double most) { return std::max(share * most, std::min(most, kUsual)); }
 
 }  // namespace
 
@@ -60,10 +67,10 @@ void ResetLimiter::JudgeAlone(Watched* one, Time now, std::vector<Verdict>* clos
   const double per_second = limits_.max_resets_per_second;
   const double share = ShareOf(Find(one->seen.peer), now);
   const auto max_streams = static_cast<double>(limits_.max_streams);
-  if (per_second > 0 && one->churn() > share * per_second) {
+  if (per_second > 0 && one->churn() > Part(share, per_second)) {
     Group::Close(one, Reason::kResets, one->churn(), closed);
   } else if (one->live() > kLiveForOpen * max_streams ||
-             (per_second > 0 && share < 1 && one->new_live() > share * max_streams)) {
+             (per_second > 0 && share < 1 && one->new_live() > Part(share, max_streams))) {
     Group::Close(one, Reason::kStreams, one->live(), closed);
   }
 }
@@ -71,9 +78,9 @@ void ResetLimiter::JudgeAlone(Watched* one, Time now, std::vector<Verdict>* clos
 void ResetLimiter::JudgeTogether(Network* network, Time now, std::vector<Verdict>* closed) {
   if (together_ <= 0) return;
   const double share = ShareOf(network, now);
-  network->CloseMost(Reason::kResets, &Watched::churn, network->lately.churn() - share * together_,
-                     closed);
-  const double streams = kLiveTogether * share * static_cast<double>(limits_.max_streams);
+  network->CloseMost(Reason::kResets, &Watched::churn,
+                     network->lately.churn() - Part(share, together_), closed);
+  const double streams = kLiveTogether * Part(share, static_cast<double>(limits_.max_streams));
   network->CloseMost(Reason::kStreams, &Watched::new_live,
                      network->Sum(&Watched::new_live) - streams, closed);
 }

@@ -28,7 +28,8 @@ namespace tvq {
 // after one was closed its network may do only kAfterStorm of all this at once: it opens another,
 // perhaps. And kAfterStorm of that, as long as more streams of the network are live than it may
 // then have, those of closed connections among them: what it does is not taken apart as fast as it
-// comes. All without a key share what Crowd says, in which they may reset as many as one network.
+// comes. A few of each it may always do, so that its honest clients go on. All without a key share
+// what Crowd says, in which they may reset as many as one network.
 class ResetLimiter {
  public:
   using Time = Lately::Time;

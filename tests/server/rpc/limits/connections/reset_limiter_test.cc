@@ -122,6 +122,19 @@ TEST_F(ResetLimiterTest, ANetworkWhoseStreamsAreNotTakenApartMayDoAHundredthAtOn
   EXPECT_THAT(Look(), IsEmpty());
 }
 
+TEST_F(ResetLimiterTest, AWaryNetworkMayAlwaysDoAFew) {
+  limiter_.emplace(ConnectionLimits{.max_resets_per_second = 20, .max_streams = 100});
+  Open(1).started = 1251;
+  Open(2);
+  EXPECT_THAT(Look(), ElementsAre(1));
+  At(2).started += 8;
+  EXPECT_THAT(Look(), IsEmpty()) << "a hundredth is one";
+  At(2).failed += 8;
+  EXPECT_THAT(Look(), IsEmpty());
+  Storm(2, 8);
+  EXPECT_THAT(Look(), ElementsAre(2));
+}
+
 TEST_F(ResetLimiterTest, StreamsThatWereOpenBeforeAreNotHastyAfterOneWasClosed) {
   Open(1).started = 900;
   Open(2);
