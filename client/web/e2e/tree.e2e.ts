@@ -310,7 +310,8 @@ it('refuses a file that is no session, in a sentence', async () => {
   await tab.page
     .locator('input[type=file]')
     .setInputFiles({ name: 'x.tvq', mimeType: '', buffer: Buffer.from('nonsense') });
-  await tab.page.getByRole('alert').filter({ hasText: /\w+\./ }).first().waitFor();
+  const refused = 'snapshot: begins with "nonsense", must begin with "TVQSNAPS".';
+  await tab.page.getByRole('alert').filter({ hasText: refused }).first().waitFor();
 });
 
 it('brings the chosen session into view on a phone, and stays at the tree while one walks by the arrow keys', async () => {
