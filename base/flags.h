@@ -1,5 +1,5 @@
-// The command lines of the programs. CLI11 parses them; only flags.cc sees its header, which takes
-// seconds to compile.
+// The command lines of the programs. CLI11 parses them; only flags.cc and flag_errors.cc see its
+// header, which takes seconds to compile.
 #ifndef TVQ_BASE_FLAGS_H_
 #define TVQ_BASE_FLAGS_H_
 
