@@ -1,4 +1,5 @@
-// Accumulators must last: up to 1e8 positions of one code retire, and the mean row still holds.
+// Accumulators must last: more positions of one code retire than a float32 can count, and the mean
+// row still holds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,14 +15,14 @@ namespace {
 constexpr int64_t kBatch = 1'000'000;
 constexpr VqShape kShape{1, 1, 1, 16, DType::kFloat32};
 
-// Additions to one row wait for each other, which takes a GPU far longer: fewer there, but more
-// than the 16,777,216 at which a float32 count would stop. Its kernels on the CPU only show the
-// way.
+// More than the 16,777,216 at which a float32 count would stop. A GPU's kernels on the CPU, which
+// take far longer, only show the way.
+constexpr int64_t kMany = 20'000'000;
+
 struct RetireCase {
   DeviceCase device;
   int64_t retirements;
 };
-constexpr int64_t kOnGpu = 20'000'000;
 
 void PrintTo(const RetireCase& c, std::ostream* out) { *out << NameOf(c.device); }
 
@@ -52,8 +53,9 @@ class VqRetireTest : public testing::TestWithParam<RetireCase> {
   void ExpectMeans(const std::vector<float>& batch, OwnedState& state);
 };
 
-// The bound of the contract is 1e-6 of the mean row; the pair of float32 keeps about 48 bits, so
-// that 1e8 roundings in one direction lose at most 1e8 * 2^-47 = 7e-7, and fewer as much less.
+// The bound of the contract is 1e-6 of the mean row, for 1e8 positions; the pair of float32 keeps
+// about 48 bits, so that as many roundings in one direction lose at most 1e8 * 2^-47 = 7e-7, and
+// fewer as much less: 7e-15 each.
 void VqRetireTest::ExpectMeans(const std::vector<float>& batch, OwnedState& state) {
   const int64_t retired = GetParam().retirements;
   ASSERT_EQ(state.count()[0], retired);
@@ -86,9 +88,9 @@ TEST_P(VqRetireTest, RandomValuesAddUp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, VqRetireTest,
-                         testing::Values(RetireCase{{"cpu", ""}, 100'000'000},
+                         testing::Values(RetireCase{{"cpu", ""}, kMany},
                                          RetireCase{{"cuda_stand_in", "shuffled"}, 2'000},
-                                         RetireCase{{"cuda", ""}, kOnGpu}),
+                                         RetireCase{{"cuda", ""}, kMany}),
                          [](const auto& info) { return NameOf(info.param.device); });
 
 }  // namespace
