@@ -6,8 +6,8 @@
 namespace tvq::transformer {
 
 void RowReads::Reserve(int64_t rows, WorkingMemory& memory) {
-  memory.Keep(&skipped_mass_, config_.n_layer * rows * config_.n_head);
-  memory.Keep(&row_reads_, config_.n_layer * rows * config_.n_kv_head * 2);
+  memory.Keep(&skipped_mass_, layers_ * rows * config_.n_head);
+  memory.Keep(&row_reads_, layers_ * rows * config_.n_kv_head * 2);
 }
 
 absl::Status RowReads::BeginStep(int64_t rows) {
@@ -23,7 +23,7 @@ StateReadTotals RowReads::totals() const {
 }
 
 absl::Status RowReads::Count() const {
-  const int64_t queries = std::exchange(uncounted_rows_, 0) * config_.n_layer;
+  const int64_t queries = std::exchange(uncounted_rows_, 0) * layers_;
   if (queries == 0) return absl::OkStatus();
   std::vector<int32_t> row_reads(static_cast<size_t>(queries * config_.n_kv_head * 2));
   std::vector<float> skipped_mass(static_cast<size_t>(queries * config_.n_head));

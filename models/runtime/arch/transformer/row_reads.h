@@ -13,15 +13,19 @@
 
 namespace tvq::transformer {
 
-// Of all layers of a model.
+// Of all layers of a model that report it.
 class RowReads {
  public:
   // The device must outlive it.
   RowReads(const TransformerConfig& config, Device& device) : config_(config), device_(device) {}
 
+  // A layer that will report what it reads in every step: returns its number among them. Before
+  // Reserve.
+  int64_t AddLayer() { return layers_++; }
+
   void Reserve(int64_t rows, WorkingMemory& memory);
 
-  // What a layer reports of `n` rows, behind the layers before it.
+  // What the layer of that number reports of `n` rows, behind the layers before it.
   Matrix<float> skipped_mass(int64_t layer, int64_t n) const {
     return {skipped_mass_ + layer * n * config_.n_head, {n, config_.n_head}};
   }
@@ -40,6 +44,7 @@ class RowReads {
 
   const TransformerConfig config_;
   Device& device_;
+  int64_t layers_ = 0;
   float* skipped_mass_ = nullptr;
   int32_t* row_reads_ = nullptr;
   // The last step's reports stay with the device until somebody asks, or the next step begins.

@@ -20,6 +20,7 @@ VqCore::VqCore(const TransformerConfig& config, Device& device, DType state_dtyp
       draft_rows_(device.backend().vq_take_back == nullptr ? 0 : draft_rows),
       tap_(tables.tap),
       row_reads_(tables.row_reads),
+      reporter_(row_reads_ == nullptr ? 0 : row_reads_->AddLayer()),
       queries_(config, tables.relative),
       turned_codes_(config, tables.turns) {}
 
@@ -108,8 +109,8 @@ absl::Status VqCore::Decode(const RowStates& states, const AttentionRows& rows) 
   args.out = rows.out;
   if (row_reads_ != nullptr) {
     args.skip_mass = skip_mass_;
-    args.skipped_mass = row_reads_->skipped_mass(layer_, n);
-    args.row_reads = row_reads_->row_reads(layer_, n);
+    args.skipped_mass = row_reads_->skipped_mass(reporter_, n);
+    args.row_reads = row_reads_->row_reads(reporter_, n);
   }
   return VqDecodeAttention(device_, args);
 }

@@ -76,6 +76,7 @@ class VqCore : public AttentionCore, private LayerUndo {
   const int64_t draft_rows_;
   const std::shared_ptr<KeyTap> tap_;
   const std::shared_ptr<RowReads> row_reads_;
+  const int64_t reporter_;  // its number among the layers that report to row_reads_
   DType prefill_factors_ = DType::kFloat32;  // bfloat16 where weights are rounded, too
   RelativeQueries queries_;
   HeadKeys codebook_;         // C [G, S, K]
