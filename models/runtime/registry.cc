@@ -1,13 +1,12 @@
 #include "models/runtime/registry.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/quoted.h"
-#include "models/runtime/arch/families.h"
+#include "models/runtime/families/families.h"
 #include "models/runtime/fingerprint.h"
 
 namespace tvq {
@@ -55,18 +54,11 @@ absl::Status CheckTemplate(const ChatTemplate& chat, const Tokenizer& tokenizer,
 absl::StatusOr<std::unique_ptr<Model>> BuildModel(const Config& config, WeightSource& weights,
                                                   std::unique_ptr<Tokenizer> tokenizer,
                                                   const LoadOptions& options) {
-  absl::StatusOr<std::string> type = config.String("model_type");
-  if (!type.ok()) return type.status();
-  const auto& builders = FamilyBuilders();
-  const auto builder = builders.find(*type);
-  if (builder == builders.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(config.source(), ": model_type is \"", *type,
-                     "\", must be one of: ", absl::StrJoin(Families(), ", ")));
-  }
+  const absl::StatusOr<const Family*> family = FindFamily(config);
+  if (!family.ok()) return family.status();
   LoadOptions known = options;
   if (known.fingerprint.empty()) known.fingerprint = Fingerprint(config, weights, "");
-  auto model = builder->second(config, weights, std::move(tokenizer), known);
+  auto model = (*family)->build(**family, config, weights, std::move(tokenizer), known);
   if (!model.ok()) return model;
   if (absl::Status s = CheckAllUsed(config, weights); !s.ok()) return s;
   return model;
@@ -101,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,
 
 std::vector<std::string> Families() {
   std::vector<std::string> names;
-  for (const auto& [name, builder] : FamilyBuilders()) names.push_back(name);
+  for (const Family& family : AllFamilies()) names.emplace_back(family.model_type);
   return names;
 }
 

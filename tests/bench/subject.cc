@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/numbers/parse_dtype.h"
+#include "models/runtime/families/families.h"
 #include "models/runtime/registry.h"
 #include "tests/bench/profile.h"
 #include "tests/models/runtime/random_weights.h"
@@ -56,12 +57,13 @@ TransformerConfig Tiny() {
 absl::StatusOr<TransformerConfig> ConfigOf(const std::string& dir) {
   absl::StatusOr<Config> config = Config::Load(dir);
   if (!config.ok()) return config.status();
-  absl::StatusOr<TransformerConfig> parsed = transformer::ParseTransformerConfig(*config);
-  if (parsed.ok() && parsed->common.model_type != "transformer_vq") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        dir, ": model_type is \"", parsed->common.model_type, "\", must be transformer_vq"));
+  const absl::StatusOr<const Family*> family = FindFamily(*config);
+  if (!family.ok()) return family.status();
+  if (std::string_view((*family)->model_type) != "transformer_vq") {
+    return absl::InvalidArgumentError(absl::StrCat(dir, ": model_type is \"", (*family)->model_type,
+                                                   "\", must be transformer_vq"));
   }
-  return parsed;
+  return transformer::ParseTransformerConfig(*config, (*family)->fields);
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "models/runtime/arch/transformer/linear/parts.h"
-#include "models/runtime/arch/transformer/softmax/parts.h"
+#include "models/runtime/layers/attention/linear/parts.h"
+#include "models/runtime/layers/attention/softmax/parts.h"
 #include "tests/fuzz/tiny_state.h"
 
 namespace tvq::fuzz {

@@ -9,9 +9,9 @@
 #include <span>
 #include <string>
 
-#include "models/runtime/arch/transformer/session_state.h"
-#include "models/runtime/arch/transformer/vq/parts.h"
+#include "models/runtime/layers/attention/vq/parts.h"
 #include "models/runtime/model.h"
+#include "models/runtime/stack/session_state.h"
 #include "server/sessions/snapshot/byte_stream.h"
 
 namespace tvq::fuzz {

@@ -7,10 +7,16 @@ one another, base/, and what its row names; a name that is no unit, such as a he
 import re
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
+
 KERNELS = ["kernels/device", "kernels/host", "kernels/numbers", "kernels/ops"]
 MODEL = ["models/runtime/model.h", "models/runtime/state.h", "models/runtime/config.h", "models/runtime/begin_id.h",
          "models/runtime/tokenizer"]
-ATTENTION_KINDS = [f"models/runtime/arch/transformer/{kind}" for kind in ("vq", "linear", "softmax", "encoder")]
+RUNTIME = ["models/runtime", "models/runtime/tokenizer"]
+STACK = RUNTIME + ["models/runtime/stack"]
+ATTENTION = "models/runtime/layers/attention"
+ATTENTION_KINDS = [str(folder.relative_to(ROOT)) for folder in sorted((ROOT / ATTENTION).iterdir()) if folder.is_dir()]
+LAYERS = [ATTENTION, "models/runtime/layers/mlp"]
 SAMPLING = ["kernels/ops/sample.h", "kernels/ops/token_logprobs.h"]
 ENGINE = [f"server/engine{room}" for room in ("", "/request", "/memory", "/scheduling", "/sequence")]
 SESSIONS = ["server/sessions/session_store.h", "server/sessions/record", "server/sessions/snapshot"]
@@ -30,12 +36,13 @@ ALLOWED = {
     "kernels/no_cuda": KERNELS + ["kernels/cuda/make_device.h"],
     "models/runtime": KERNELS + ["models/runtime/tokenizer"],
     "models/runtime/tokenizer": ["models/runtime", "models/runtime/sentencepiece_shim"],
-    "models/runtime/registry.cc": KERNELS + ["models/runtime", "models/runtime/tokenizer", "models/runtime/arch"],
-    "models/runtime/arch": KERNELS + ["models/runtime", "models/runtime/tokenizer", "models/runtime/arch/transformer"]
-                           + ATTENTION_KINDS,
-    "models/runtime/arch/transformer": KERNELS + ["models/runtime", "models/runtime/tokenizer"],
-    "models/runtime/arch/transformer/kind_fields.cc": ["models/runtime/arch/transformer"],
-    **{kind: KERNELS + ["models/runtime", "models/runtime/arch/transformer"] for kind in ATTENTION_KINDS},
+    "models/runtime/registry.cc": KERNELS + RUNTIME + ["models/runtime/families"],
+    "models/runtime/stack": KERNELS + RUNTIME,
+    **{layer: KERNELS + STACK for layer in LAYERS},
+    **{kind: KERNELS + STACK + [ATTENTION] for kind in ATTENTION_KINDS},
+    "models/runtime/families": KERNELS + STACK + LAYERS + ATTENTION_KINDS + ["models/runtime/families/encoder"],
+    "models/runtime/families/encoder": KERNELS + STACK + LAYERS + ["models/runtime/families/blocks.h",
+                                                                   "models/runtime/families/transformer_config.h"],
     "models/runtime/sentencepiece_shim": [],
     "models/verify": KERNELS + ["kernels/cpu", "models/runtime", "models/runtime/tokenizer"],
     "proto": [],
@@ -105,11 +112,13 @@ THIRD_PARTY = {
                  "client/gateway", "client/loadtest"],
 }
 
-# Names of families, as code spells them. Only where they are listed and the attention kinds themselves may. One is also the
-# name of an op of kernels, for what it computes: VqEncoderAttention in vq_encoder.h.
-FAMILY = re.compile(r"transformer_?vq|linear_?transformer|softmax_?transformer|soft_codebook|performer"
-                    r"|vq_?encoder(?!_?attention|_h_|[./])|mamba_?2|rwkv_?7", re.IGNORECASE)
-KNOWS_FAMILIES = ["models/runtime/arch", "models/runtime/arch/transformer/kind_fields.cc", *ATTENTION_KINDS]
+# Names of families, as code spells them. Only their own files and the attention kinds may. One is also the name of an op
+# of kernels, for what it computes: VqEncoderAttention in vq_encoder.h.
+FAMILIES = sorted(name for file in (ROOT / "models/runtime/families").glob("*.cc")
+                  for name in re.findall(r'return {"(\w+)",', file.read_text()))
+OF_AN_OP = {"vq_encoder": "(?!_?attention|_h_|[./])"}
+FAMILY = re.compile("|".join(name.replace("_", "_?") + OF_AN_OP.get(name, "") for name in FAMILIES), re.IGNORECASE)
+KNOWS_FAMILIES = ["models/runtime/families", "models/runtime/families/encoder", *ATTENTION_KINDS]
 
 SOURCES = ("base", "kernels", "models", "proto", "server", "client")
 SUFFIXES = (".cc", ".h", ".cu", ".cuh", ".inc")
@@ -146,7 +155,7 @@ def check_file(root, path):
         if include and not may_include(unit, include.group(1)):
             yield f"{path}:{number}: {unit} may not include {include.group(1)}"
         elif unit not in KNOWS_FAMILIES and not include and FAMILY.search(line):
-            yield f"{path}:{number}: names a family of models outside models/runtime/arch: {line.strip()}"
+            yield f"{path}:{number}: names a family of models outside models/runtime/families: {line.strip()}"
 
 
 def sources(root):

@@ -35,9 +35,10 @@ def test_order_has_no_cycle_between_top_units():
 
 
 def test_every_family_has_its_name_watched():
-    families = re.findall(r'{"(\w+)", &Build', (ROOT / "models/runtime/arch/families.cc").read_text())
-    assert len(families) > 3
-    assert [name for name in families if not layers.FAMILY.search(f'"{name}"')] == []
+    listed = re.findall(r"(\w+)Family\(\),", (ROOT / "models/runtime/families/families.cc").read_text())
+    assert len(listed) > 3
+    assert [name.replace("_", "") for name in layers.FAMILIES] == [name.lower() for name in listed]
+    assert [name for name in listed if not layers.FAMILY.search(f" {name} ")] == []
 
 
 @pytest.mark.parametrize("path, line", [
@@ -47,10 +48,10 @@ def test_every_family_has_its_name_watched():
     ("kernels/device/device.h", '#include "kernels/ops/backend.h"'),
     ("kernels/ops/linear.cc", "#include <immintrin.h>"),
     ("models/runtime/weights.cc", '#include "server/engine/request/request.h"'),
-    ("models/runtime/weights.cc", '#include "models/runtime/arch/families.h"'),
-    ("models/runtime/arch/transformer/stack.cc", '#include "models/runtime/arch/transformer/vq/core.h"'),
+    ("models/runtime/weights.cc", '#include "models/runtime/families/families.h"'),
+    ("models/runtime/stack/stack.cc", '#include "models/runtime/layers/attention/vq/core.h"'),
     ("models/runtime/config.cc", '  if (family == "transformer_vq") return VqShape(json);'),
-    ("server/engine/engine.cc", '#include "models/runtime/arch/transformer/stack.h"'),
+    ("server/engine/engine.cc", '#include "models/runtime/stack/stack.h"'),
     ("server/engine/engine.cc", '#include "kernels/cpu/cpu_device.h"'),
     ("server/engine/engine.cc", '#include "tvq/v1/generation.pb.h"'),
     ("server/engine/engine.cc", "#include <google/protobuf/message.h>"),
@@ -73,9 +74,9 @@ def test_planted_violation_is_caught(tmp_path, path, line):
 @pytest.mark.parametrize("path, line", [
     ("kernels/cpu/linear/avx2.cc", "#include <immintrin.h>"),
     ("kernels/ops/linear.cc", '#include "kernels/device/device.h"'),
-    ("models/runtime/registry.cc", '#include "models/runtime/arch/families.h"'),
-    ("models/runtime/arch/families.cc", "class TransformerVqState {};"),
-    ("models/runtime/arch/transformer/vq/parts.cc", '#include "models/runtime/arch/transformer/attention_core.h"'),
+    ("models/runtime/registry.cc", '#include "models/runtime/families/families.h"'),
+    ("models/runtime/families/families.cc", "class TransformerVqState {};"),
+    ("models/runtime/layers/attention/vq/parts.cc", '#include "models/runtime/layers/attention/attention_core.h"'),
     ("server/engine/engine.cc", '#include "models/runtime/model.h"'),
     ("server/rpc/wire/convert.cc", '#include "tvq/v1/generation.pb.h"'),
     ("client/cli/main.cc", '#include "client/cpp/client.h"'),

@@ -54,11 +54,11 @@ def test_impossible_combinations_are_named(fields, message):
 
 
 def test_the_server_has_the_same_kinds_with_the_same_fields():
-    """Its table is a row a kind: {"kind", {"required", ...}, {"optional", ...}},"""
-    source = (ROOT / "models/runtime/arch/transformer/kind_fields.cc").read_text()
-    rows = re.findall(r'\{"(\w+)", \{([^{}]*)\}, \{([^{}]*)\}\},', source)
-    names = [(kind, *(tuple(re.findall(r'"(\w+)"', part)) for part in parts)) for kind, *parts in rows]
-    assert names == [(kind, fields.required, fields.optional) for kind, fields in config_module.KINDS.items()]
+    """A family of its says: return {"kind", {{"required", ...}, {"optional", ...}}, ..."""
+    sources = [file.read_text() for file in (ROOT / "models/runtime/families").glob("*.cc")]
+    rows = re.findall(r'return \{"(\w+)",\s*\{\{([^{}]*)\}, \{([^{}]*)\}\},', "".join(sources))
+    names = {kind: tuple(tuple(re.findall(r'"(\w+)"', part)) for part in parts) for kind, *parts in rows}
+    assert names == {kind: (fields.required, fields.optional) for kind, fields in config_module.KINDS.items()}
 
 
 def test_a_field_that_is_null_is_absent():

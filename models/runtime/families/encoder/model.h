@@ -1,0 +1,73 @@
+// A model that encodes texts: a whole text through one layer after the other, in both directions.
+#ifndef TVQ_MODELS_RUNTIME_FAMILIES_ENCODER_MODEL_H_
+#define TVQ_MODELS_RUNTIME_FAMILIES_ENCODER_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/runtime/families/encoder/encoding_state.h"
+#include "models/runtime/families/encoder/layer.h"
+#include "models/runtime/stack/device_model.h"
+#include "models/runtime/stack/key_tap.h"
+
+namespace tvq::transformer {
+
+class EncoderModel : public DeviceModel, private Encoder {
+ public:
+  static absl::StatusOr<std::unique_ptr<Model>> Create(const TransformerConfig& config,
+                                                       WeightSource& weights,
+                                                       std::unique_ptr<Tokenizer> tokenizer,
+                                                       const LoadOptions& options);
+
+  // Device bytes of a text of so many tokens.
+  static int64_t TextBytes(const TransformerConfig& config, int64_t tokens) {
+    return EncodingState::Bytes(config.d_model, EncoderLayer::CollectedBytes(config), tokens);
+  }
+
+  int64_t StateBytes(int64_t tokens) const override {
+    return EncodingState::Bytes(config_.d_model, collected_bytes_, tokens);
+  }
+  // A text keeps nothing.
+  std::vector<SectionInfo> StateSections(int64_t) const override { return {}; }
+  absl::Status Prepare(const Preparation& preparation) override;
+  absl::StatusOr<std::unique_ptr<State>> NewState() override {
+    return NewText(StateMemory::kReusable);
+  }
+  // UNIMPLEMENTED: it predicts nothing.
+  absl::Status Prefill(const PrefillChunk& chunk, Logits* logits) override;
+  absl::Status Decode(std::span<const DecodeRow> rows, Logits* logits) override;
+  Encoder* encoder() override { return this; }
+  QuantizedKeys* quantized_keys() override { return tap_.get(); }
+
+ private:
+  EncoderModel(const TransformerConfig& config, std::unique_ptr<Tokenizer> tokenizer,
+               const LoadOptions& options);
+
+  // Encoder's.
+  int64_t width() const override { return config_.d_model; }
+  int64_t Rows(int64_t tokens) const override { return passes() * tokens; }
+  absl::Status Begin(State& state, std::span<const int32_t> tokens) override;
+  absl::Status Advance(State& state, int64_t rows) override;
+  absl::Status Read(const State& state, bool mean, std::span<float> out) override;
+
+  std::unique_ptr<EncodingState> NewText(StateMemory memory) {
+    return std::make_unique<EncodingState>(*device_, config_.d_model, collected_bytes_, memory);
+  }
+  // A layer collects its sums of a text first.
+  int64_t passes() const { return 2 * std::ssize(layers_); }
+  // The next n rows of a pass.
+  absl::Status EncodeRows(EncodingState& encoding, int64_t n);
+  absl::Status EmbedRows(const EncodingState& encoding, Matrix<float> out);
+
+  const int64_t collected_bytes_;
+  const std::shared_ptr<KeyTap> tap_;
+  std::vector<std::unique_ptr<EncoderLayer>> layers_;
+  float* x_ = nullptr;  // [rows, D]
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_FAMILIES_ENCODER_MODEL_H_

@@ -1,0 +1,62 @@
+#include "models/runtime/families/family.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tvq {
+namespace {
+
+// Far above any memory, and a few of them still make a number.
+constexpr int64_t kMostStateBytes = int64_t{1} << 56;
+
+}  // namespace
+
+absl::StatusOr<transformer::TransformerConfig> ParseTransformer(const Family& family,
+                                                                const Config& config,
+                                                                const LoadOptions& options) {
+  auto parsed = transformer::ParseTransformerConfig(config, family.fields);
+  const DType state_dtype = StateDType(options);
+  if (parsed.ok() && state_dtype != DType::kFloat32 && state_dtype != DType::kBFloat16) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("state_dtype is ", Name(state_dtype), ", must be float32 or bfloat16"));
+  }
+  return parsed;
+}
+
+int64_t LongestContext(const CommonConfig& config, const LoadOptions& options, bool states_grow) {
+  const int64_t own = config.max_position, asked = options.max_model_len;
+  if (own > 0 && asked > 0) return std::min(own, asked);
+  if (own > 0 || asked > 0) return std::max(own, asked);
+  return states_grow ? kDefaultMaxModelLen : 0;
+}
+
+absl::Status CheckLongest(const Config& config, int64_t longest,
+                          const std::function<int64_t(int64_t tokens)>& bytes) {
+  if (bytes(longest) <= kMostStateBytes) return absl::OkStatus();
+  int64_t fits = 0, too_long = longest;
+  while (too_long - fits > 1) {
+    const int64_t between = fits + (too_long - fits) / 2;
+    (bytes(between) <= kMostStateBytes ? fits : too_long) = between;
+  }
+  const absl::Status own = config.Int("max_position", 0, fits, 0).status();
+  return own.ok() ? absl::InvalidArgumentError(
+                        absl::StrCat("max_model_len is ", longest, ", must be at most ", fits))
+                  : own;
+}
+
+absl::StatusOr<std::unique_ptr<Model>> BuildStack(
+    const Config& config, transformer::StackConfig parsed, transformer::StackLayers layers,
+    WeightSource& weights, std::unique_ptr<Tokenizer> tokenizer, const LoadOptions& options) {
+  const bool grow = LayoutOf(parsed, layers).page_bytes() > 0;
+  parsed.common.max_position = LongestContext(parsed.common, options, grow);
+  const transformer::StateLayout layout = LayoutOf(parsed, layers);
+  const absl::Status longest = CheckLongest(config, layout.max_position(),
+                                            [&](int64_t tokens) { return layout.Bytes(tokens); });
+  if (!longest.ok()) return longest;
+  return transformer::Stack::Create(parsed, std::move(layers), weights, std::move(tokenizer),
+                                    options);
+}
+
+}  // namespace tvq

@@ -1,0 +1,68 @@
+// A family of models: its name, its fields of config.json, and how a model is made of them.
+#ifndef TVQ_MODELS_RUNTIME_FAMILIES_FAMILY_H_
+#define TVQ_MODELS_RUNTIME_FAMILIES_FAMILY_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "models/runtime/families/transformer_config.h"
+#include "models/runtime/registry.h"
+#include "models/runtime/stack/stack.h"
+
+namespace tvq {
+
+struct Family {
+  const char* model_type;
+  transformer::KindFields fields;
+  absl::StatusOr<std::unique_ptr<Model>> (*build)(const Family&, const Config&, WeightSource&,
+                                                  std::unique_ptr<Tokenizer>, const LoadOptions&);
+};
+
+// One file each.
+Family TransformerVqFamily();
+Family SoftmaxTransformerFamily();
+Family LinearTransformerFamily();
+Family SoftCodebookFamily();
+Family PerformerFamily();
+Family VqEncoderFamily();
+
+// For their files.
+
+// Reads what all transformers have and the family's own.
+absl::StatusOr<transformer::TransformerConfig> ParseTransformer(const Family& family,
+                                                                const Config& config,
+                                                                const LoadOptions& options);
+
+// The longest context that is allowed, in tokens; 0: no limit.
+int64_t LongestContext(const CommonConfig& config, const LoadOptions& options, bool states_grow);
+
+// `longest` tokens, which take `bytes`, are what config.json or the options allow: INVALID_ARGUMENT
+// where that is far above any memory.
+absl::Status CheckLongest(const Config& config, int64_t longest,
+                          const std::function<int64_t(int64_t tokens)>& bytes);
+
+// A stack of `layers`, whose sessions may be as long as is allowed.
+absl::StatusOr<std::unique_ptr<Model>> BuildStack(
+    const Config& config, transformer::StackConfig parsed, transformer::StackLayers layers,
+    WeightSource& weights, std::unique_ptr<Tokenizer> tokenizer, const LoadOptions& options);
+
+// Family::build of a transformer whose layers `Make` makes.
+template <absl::StatusOr<transformer::StackLayers> (*Make)(const transformer::TransformerConfig&,
+                                                           const LoadOptions&)>
+absl::StatusOr<std::unique_ptr<Model>> BuildTransformer(const Family& family, const Config& config,
+                                                        WeightSource& weights,
+                                                        std::unique_ptr<Tokenizer> tokenizer,
+                                                        const LoadOptions& options) {
+  const auto parsed = ParseTransformer(family, config, options);
+  if (!parsed.ok()) return parsed.status();
+  absl::StatusOr<transformer::StackLayers> layers = Make(*parsed, options);
+  if (!layers.ok()) return layers.status();
+  return BuildStack(config, *parsed, *std::move(layers), weights, std::move(tokenizer), options);
+}
+
+}  // namespace tvq
+
+#endif  // TVQ_MODELS_RUNTIME_FAMILIES_FAMILY_H_

@@ -1,0 +1,60 @@
+// Reading of config.json's fields as lists: the first error sticks and later calls do nothing.
+#ifndef TVQ_MODELS_RUNTIME_FAMILIES_FIELDS_H_
+#define TVQ_MODELS_RUNTIME_FAMILIES_FIELDS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "models/runtime/config.h"
+
+namespace tvq::transformer {
+
+// A generous limit that keeps every product of two dimensions far from overflow.
+inline constexpr int64_t kMaxDim = 1 << 20;
+
+class Fields {
+ public:
+  explicit Fields(const Config& config) : config_(config) {}
+
+  bool ok() const { return status_.ok(); }
+  // INVALID_ARGUMENT naming file and field and what would be right.
+  const absl::Status& status() const { return status_; }
+  const Config& config() const { return config_; }
+
+  // As Config's methods of these names, into `value`.
+  void Common(CommonConfig* value);
+  void Int(const char* name, int64_t* value, int64_t min, int64_t max,
+           std::optional<int64_t> fallback = {});
+  void Number(const char* name, double* value, double min, double max,
+              std::optional<double> fallback = {});
+  void Bool(const char* name, bool* value);
+
+  // Which of `choices` it is; the first where it is not there.
+  size_t Choice(const char* name, const std::vector<std::string>& choices);
+
+  // A field that others of the families have and this model cannot: must not be there.
+  void Refuse(const char* name, const std::string& why);
+
+  // The field is `value`, which must be as `wanted` says.
+  void Require(bool right, const char* name, int64_t value, const std::string& wanted);
+
+  // `names` together make rows * width numbers of a table, of a state or of the working memory, of
+  // which 4 GiB may be.
+  void LimitSize(const char* names, int64_t rows, int64_t width);
+
+ private:
+  template <typename T>
+  void Take(absl::StatusOr<T> read, T* value);
+  void Fail(const std::string& message);
+
+  const Config& config_;
+  absl::Status status_;
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_FAMILIES_FIELDS_H_

@@ -1,0 +1,36 @@
+// Shape and options of a transformer (docs/model-format.md).
+#ifndef TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_CONFIG_H_
+#define TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_CONFIG_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/runtime/config.h"
+#include "models/runtime/layers/attention/attention_config.h"
+
+namespace tvq::transformer {
+
+struct TransformerConfig : AttentionConfig {
+  int64_t n_layer = 0;  // blocks
+  int64_t d_ff = 0;     // F, width inside a standard block's MLP
+};
+
+// Of the fields that some kinds of attention lack: those that a kind must have, and may have.
+// models/training/config.py has the same.
+struct KindFields {
+  std::vector<const char*> required;
+  std::vector<const char*> optional;
+
+  bool Has(std::string_view field) const;
+};
+
+// INVALID_ARGUMENT naming the field and what would be right: a field that the kind or the block
+// lacks is refused, and so is what would need more memory than anyone has.
+absl::StatusOr<TransformerConfig> ParseTransformerConfig(const Config& config,
+                                                         const KindFields& kind);
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_CONFIG_H_

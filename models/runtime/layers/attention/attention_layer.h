@@ -1,0 +1,71 @@
+// A layer of attention of any kind.
+#ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_ATTENTION_LAYER_H_
+#define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_ATTENTION_LAYER_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "models/runtime/layers/attention/attention_core.h"
+#include "models/runtime/layers/attention/projection.h"
+#include "models/runtime/stack/layer.h"
+
+namespace tvq::transformer {
+
+class AttentionLayer : public Layer {
+ public:
+  // The device, which is the core's, too, must outlive it.
+  AttentionLayer(std::string prefix, const AttentionConfig& config, Device& device,
+                 std::unique_ptr<AttentionCore> core)
+      : Layer(std::move(prefix)), projection_(config, device), core_(std::move(core)) {}
+
+  void Load(WeightLoader& loader) override {
+    projection_.Load(prefix(), loader);
+    core_->Load(prefix(), loader);
+  }
+  void Reserve(int64_t rows, WorkingMemory& memory) override {
+    projection_.Reserve(rows, memory);
+    core_->Reserve(rows, memory);
+  }
+  absl::Status CheckDevice() override { return core_->CheckDevice(); }
+  const LayerParts& parts() const override { return core_->parts(); }
+  void Place(const StateLayout::Layer& where) override { core_->Place(where); }
+  size_t view_bytes() const override { return core_->view_bytes(); }
+  void View(const PartMemory& memory, std::byte* view) const override { core_->View(memory, view); }
+
+  absl::Status Prefill(const LayerState& state, const LayerRows& rows) override {
+    absl::Status s = Project(rows);
+    if (s.ok()) s = core_->Prefill(state, Values(rows));
+    return s.ok() ? projection_.Output(rows) : s;
+  }
+  absl::Status Decode(const RowStates& states, const LayerRows& rows) override {
+    absl::Status s = Project(rows);
+    if (s.ok()) s = core_->Decode(states, Values(rows));
+    return s.ok() ? projection_.Output(rows) : s;
+  }
+
+  LayerRounding rounding() const override {
+    LayerRounding rounding = core_->rounding();
+    rounding.products += 2;
+    return rounding;
+  }
+  LayerUndo* undo() override { return core_->undo(); }
+
+ private:
+  absl::Status Project(const LayerRows& rows) {
+    QkvgProjectionArgs args;
+    core_->Project(rows.x.dim(0), args);
+    return projection_.Project(rows, args);
+  }
+  AttentionRows Values(const LayerRows& rows) const {
+    const int64_t n = rows.x.dim(0);
+    return {projection_.v(n), projection_.out(n)};
+  }
+
+  Projection projection_;
+  const std::unique_ptr<AttentionCore> core_;
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_ATTENTION_LAYER_H_

@@ -1,0 +1,45 @@
+// Keys of distances, R_d = (sinusoid(d) Wr) * t for d = 0..M, which kinds with a positional bias
+// compare queries with (docs/mathematics.md).
+#ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_POSITION_KEYS_H_
+#define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_POSITION_KEYS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/runtime/layers/attention/attention_config.h"
+#include "models/runtime/stack/weight_loader.h"
+
+namespace tvq::transformer {
+
+// t = K^(-1/4), the factor of queries and keys alike.
+float KeyScale(const AttentionConfig& config);
+
+// u and w, what queries gain for content and for position, times t.
+struct QueryBiases {
+  Buffer u;  // [H, K]
+  Buffer w;  // [H, K]
+};
+QueryBiases LoadQueryBiases(const AttentionConfig& config, const std::string& prefix,
+                            WeightLoader& loader);
+
+// Of all layers of a model: the sinusoids are computed once.
+class PositionKeys {
+ public:
+  // `window` = M + 1 distances.
+  PositionKeys(const AttentionConfig& config, int64_t window);
+
+  // R [H, W, K], by distance, from `prefix`r_proj.weight.
+  HeadKeys Load(const std::string& prefix, WeightLoader& loader) const;
+
+ private:
+  std::vector<float> Turned(const std::vector<float>& wr, WeightLoader& loader) const;
+
+  const AttentionConfig config_;
+  const int64_t window_;
+  std::vector<float> sinusoids_;  // [W, D]
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_POSITION_KEYS_H_

@@ -1,0 +1,56 @@
+// What stands around a layer's attention (docs/mathematics.md): queries, keys, values and gates of
+// its rows ahead of it, and behind it the way back into them.
+#ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_PROJECTION_H_
+#define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_PROJECTION_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "kernels/device/device.h"
+#include "kernels/device/tensor.h"
+#include "kernels/ops/linear.h"
+#include "kernels/ops/qkvg_projection.h"
+#include "models/runtime/layers/attention/attention_config.h"
+#include "models/runtime/stack/layer.h"
+#include "models/runtime/stack/weight_loader.h"
+#include "models/runtime/stack/working_memory.h"
+
+namespace tvq::transformer {
+
+// Gated, or plain as in a standard block.
+class Projection {
+ public:
+  // The device must outlive it.
+  Projection(const AttentionConfig& config, Device& device) : config_(config), device_(device) {}
+
+  void Load(const std::string& prefix, WeightLoader& loader);
+  void Reserve(int64_t rows, WorkingMemory& memory);
+
+  // `args` says where queries and keys go (AttentionCore::Project). Values go to v.
+  absl::Status Project(const LayerRows& rows, QkvgProjectionArgs args);
+  // Adds to the rows what attention has left in out.
+  absl::Status Output(const LayerRows& rows);
+
+  // Of the first `n` rows.
+  Tensor<float, 3> v(int64_t n) const { return {v_, {n, config_.n_kv_head, config_.d_v}}; }
+  Tensor<float, 3> out(int64_t n) const { return {out_, {n, config_.n_head, config_.d_v}}; }
+
+ private:
+  bool gated() const { return config_.block == Block::kGated; }
+  // Of shape [0, 0, 0] unless gated.
+  Tensor<float, 3> g(int64_t n) const {
+    return gated() ? Tensor<float, 3>{g_, {n, config_.n_head, config_.d_v}} : Tensor<float, 3>();
+  }
+
+  const AttentionConfig config_;
+  Device& device_;
+  Buffer norm_gain_, norm_bias_;  // [D]
+  LinearWeight qkvg_;             // [H*K + G*K + G*V + H*V, D], without the last unless gated
+  LinearWeight o_;                // [D, H*V]
+  float *v_ = nullptr, *g_ = nullptr, *out_ = nullptr;
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_PROJECTION_H_

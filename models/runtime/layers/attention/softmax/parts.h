@@ -1,0 +1,35 @@
+// What a layer with softmax attention keeps of a session: keys and values of every position.
+#ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_SOFTMAX_PARTS_H_
+#define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_SOFTMAX_PARTS_H_
+
+#include <cstdint>
+
+#include "kernels/ops/attention/softmax_attention.h"
+#include "models/runtime/stack/layer_parts.h"
+
+namespace tvq::transformer {
+
+// "key" [G, n, K] and "value" [G, n, V] of the shape's dtype.
+class CacheParts : public LayerParts {
+ public:
+  explicit CacheParts(const KeyValueShape& shape)
+      : LayerParts({{.name = "key",
+                     .element = ElementOf(shape.dtype),
+                     .shape = {shape.kv_heads, kKeyValuePage, shape.key},
+                     .growth = Growth::kPages,
+                     .panel = kKeyPanel},
+                    {.name = "value",
+                     .element = ElementOf(shape.dtype),
+                     .shape = {shape.kv_heads, kKeyValuePage, shape.value},
+                     .growth = Growth::kPages}}),
+        shape_(shape) {}
+
+  const KeyValueShape& shape() const { return shape_; }
+
+ private:
+  const KeyValueShape shape_;
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_SOFTMAX_PARTS_H_

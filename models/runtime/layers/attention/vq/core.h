@@ -1,0 +1,91 @@
+// Attention over keys that are quantized to a codebook (Lingle, Transformer-VQ, ICLR 2024).
+#ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_VQ_CORE_H_
+#define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_VQ_CORE_H_
+
+#include <memory>
+#include <string>
+
+#include "kernels/ops/attention/head_scores.h"
+#include "models/runtime/layers/attention/attention_config.h"
+#include "models/runtime/layers/attention/attention_core.h"
+#include "models/runtime/layers/attention/relative_queries.h"
+#include "models/runtime/layers/attention/vq/parts.h"
+#include "models/runtime/layers/attention/vq/turned_codes.h"
+#include "models/runtime/model.h"
+#include "models/runtime/stack/key_tap.h"
+#include "models/runtime/stack/row_reads.h"
+
+namespace tvq::transformer {
+
+// What the layers of a model share.
+struct VqTables {
+  explicit VqTables(const AttentionConfig& config)
+      : relative(config), turns(std::make_shared<Buffer>()) {}
+
+  RelativeTables relative;
+  std::shared_ptr<Buffer> turns;
+  std::shared_ptr<KeyTap> tap = std::make_shared<KeyTap>();
+  std::shared_ptr<RowReads> row_reads;  // where rows may be left out, else null
+};
+
+class VqCore : public AttentionCore, private LayerUndo {
+ public:
+  // Of block `layer`, counted from 0. The device must outlive it.
+  VqCore(const AttentionConfig& config, Device& device, DType state_dtype, const StateReads& reads,
+         int64_t draft_rows, const VqTables& tables, int64_t layer);
+
+  void Load(const std::string& prefix, WeightLoader& loader) override;
+  void Reserve(int64_t rows, WorkingMemory& memory) override;
+  const LayerParts& parts() const override { return parts_; }
+  size_t view_bytes() const override { return sizeof(VqState); }
+  void View(const PartMemory& memory, std::byte* view) const override;
+  void Project(int64_t rows, QkvgProjectionArgs& args) const override {
+    queries_.Project(rows, args);
+  }
+  absl::Status Prefill(const LayerState& state, const AttentionRows& rows) override;
+  absl::Status Decode(const RowStates& states, const AttentionRows& rows) override;
+  LayerRounding rounding() const override {
+    return {.kept = 1, .factors = 2};  // softmax weights, rows of values
+  }
+  LayerUndo* undo() override { return draft_rows_ > 0 ? this : nullptr; }
+
+ private:
+  int64_t rows() const override { return draft_rows_; }
+  void ViewDraft(int64_t draft, std::byte* view) const override;
+  absl::Status TakeBack(const PartMemory& memory, int64_t position, int64_t draft) override;
+
+  // Where a draft's step keeps what it overwrites.
+  void* Undo(int64_t draft) const { return undo_ + draft * undo_words(); }
+  int64_t undo_words() const { return Aligned(VqUndoBytes(parts_.shape())) / 4; }
+  bool turned() const { return config_.position_bias == PositionBias::kRerope; }
+  // Codes of the rows' keys, and the scores of their queries; without position scores where codes
+  // are turned, which needs the states.
+  absl::Status Score(int64_t rows);
+
+  // Of the first `n` rows.
+  Tensor<float, 3> code_scores(int64_t n) const {
+    return {code_scores_, {n, config_.n_head, config_.n_code}};
+  }
+  Matrix<int32_t> codes(int64_t n) const { return {codes_, {n, config_.n_kv_head}}; }
+
+  const AttentionConfig config_;
+  Device& device_;
+  const int64_t layer_;
+  const float skip_mass_;
+  const VqParts parts_;
+  const int64_t draft_rows_;
+  const std::shared_ptr<KeyTap> tap_;
+  const std::shared_ptr<RowReads> row_reads_;
+  const int64_t reporter_;  // its number among the layers that report to row_reads_
+  DType prefill_factors_ = DType::kFloat32;  // bfloat16 where weights are rounded, too
+  RelativeQueries queries_;
+  HeadKeys codebook_;         // C [G, S, K]
+  TurnedCodes turned_codes_;  // of rerope
+  float* code_scores_ = nullptr;
+  int32_t* codes_ = nullptr;
+  int32_t* undo_ = nullptr;  // [draft_rows_, undo_words()]
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_VQ_CORE_H_

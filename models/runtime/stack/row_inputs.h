@@ -1,0 +1,58 @@
+// What the ops of a call need to know of its rows, in device memory: one copy a call. It lies at
+// addresses that the number of rows decides, so that a recorded step finds what was set last.
+#ifndef TVQ_MODELS_RUNTIME_STACK_ROW_INPUTS_H_
+#define TVQ_MODELS_RUNTIME_STACK_ROW_INPUTS_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/device/device.h"
+#include "kernels/device/tensor.h"
+#include "models/runtime/stack/layer.h"
+
+namespace tvq::transformer {
+
+class RowInputs {
+ public:
+  // Room for `rows` rows of a model whose layers' ops are told so many bytes each of a row's state
+  // (Layer::view_bytes).
+  static absl::StatusOr<RowInputs> Create(Device& device, int64_t rows,
+                                          std::span<const size_t> view_bytes);
+
+  int64_t bytes() const { return static_cast<int64_t>(memory_.bytes()); }
+
+  // tokens and positions [n]; views of each layer's n rows, those of a layer together, or none.
+  absl::Status Set(Device& device, std::span<const int32_t> tokens,
+                   std::span<const int64_t> positions, std::span<const std::byte> views);
+
+  // As Set left them, [n].
+  Vector<const int32_t> tokens() const { return {At<int32_t>(tokens_), {rows_}}; }
+  Vector<const int64_t> positions() const { return {At<int64_t>(positions_), {rows_}}; }
+  int64_t rows() const { return rows_; }
+  RowStates states(size_t layer) const {
+    const size_t before = layer == 0 ? 0 : views_to_[layer - 1];
+    return {At<std::byte>(views_ + before * static_cast<size_t>(rows_)), views_to_[layer] - before,
+            positions()};
+  }
+  // Bytes of a row's views in all layers.
+  size_t view_bytes() const { return views_to_.empty() ? 0 : views_to_.back(); }
+
+ private:
+  template <typename T>
+  const T* At(size_t offset) const {
+    return reinterpret_cast<const T*>(memory_.as<const std::byte>() + offset);
+  }
+
+  Buffer memory_;
+  std::vector<std::byte> host_;                    // what memory_ holds
+  size_t positions_ = 0, tokens_ = 0, views_ = 0;  // offsets
+  std::vector<size_t> views_to_;                   // of each layer: its views and those before
+  int64_t rows_ = 0;
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_STACK_ROW_INPUTS_H_

@@ -1,0 +1,29 @@
+// What a stack of layers of any kind has, whatever its layers are (docs/model-format.md).
+#ifndef TVQ_MODELS_RUNTIME_STACK_STACK_CONFIG_H_
+#define TVQ_MODELS_RUNTIME_STACK_STACK_CONFIG_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/ops/norm_rows.h"
+#include "models/runtime/config.h"
+
+namespace tvq::transformer {
+
+struct StackConfig {
+  CommonConfig common;
+  int64_t d_model = 0;  // D
+  double pe_lam = 100000;
+  bool pe_abs = false;
+  bool tie_word_embeddings = false;
+  bool output_norm = false;
+  Norm norm = Norm::kRms;  // of output_norm
+  double logit_scale = 1;
+
+  // Most rows of one pass through the layers; small prefill chunks do not make small decode tiles.
+  int64_t rows() const { return std::max<int64_t>(common.prefill_chunk, 64); }
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_STACK_STACK_CONFIG_H_

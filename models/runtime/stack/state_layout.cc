@@ -1,0 +1,55 @@
+#include "models/runtime/stack/state_layout.h"
+
+#include <utility>
+
+namespace tvq::transformer {
+
+StateLayout::StateLayout(const std::vector<Kept>& layers, int64_t max_position)
+    : max_position_(max_position) {
+  for (const Kept& kept : layers) {
+    Layer layer;
+    layer.prefix = kept.prefix;
+    layer.parts = kept.parts;
+    layer.block_first = block_bytes_;
+    layer.page_first = list_offset_;
+    for (const StatePart& part : kept.parts->parts()) {
+      int64_t& bytes = part.in_pages() ? layer.page_bytes : layer.block_bytes;
+      layer.offsets.push_back(bytes + (part.in_pages() ? layer.page_first : 0));
+      bytes += Aligned(part.bytes());
+    }
+    block_bytes_ += layer.block_bytes;
+    list_offset_ += layer.page_bytes;
+    layers_.push_back(std::move(layer));
+  }
+  if (list_offset_ == 0) return;
+  const int64_t pages = max_position / kKeyValuePage + (max_position % kKeyValuePage > 0 ? 1 : 0);
+  page_bytes_ = list_offset_ + Aligned(8 * std::min(pages, KeyValuePages::kListed));
+}
+
+int64_t StateLayout::Bytes(int64_t tokens) const {
+  const int64_t pages = Pages(tokens);
+  if (pages == 0) return block_bytes_;
+  return pages <= (kMostBytes - block_bytes_) / page_bytes_ ? block_bytes_ + pages * page_bytes_
+                                                            : kMostBytes;
+}
+
+std::vector<SectionInfo> StateLayout::LayerSections(size_t layer, int64_t position) const {
+  std::vector<SectionInfo> sections;
+  for (const StatePart& part : layers_[layer].parts->parts()) {
+    if (part.derived) continue;
+    sections.push_back(MakeSection(layers_[layer].prefix + part.name, SizeOf(part.element),
+                                   part.ShapeAt(position)));
+  }
+  return sections;
+}
+
+std::vector<SectionInfo> StateLayout::Sections(int64_t position) const {
+  std::vector<SectionInfo> all;
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    std::vector<SectionInfo> sections = LayerSections(l, position);
+    std::move(sections.begin(), sections.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+}  // namespace tvq::transformer

@@ -1,0 +1,70 @@
+// Where the parts of all layers lie in a session's memory: those of constant size in one block, a
+// layer behind the other, the rest in pages of 256 positions, which hold all layers.
+#ifndef TVQ_MODELS_RUNTIME_STACK_STATE_LAYOUT_H_
+#define TVQ_MODELS_RUNTIME_STACK_STATE_LAYOUT_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/ops/attention/softmax_attention.h"
+#include "models/runtime/stack/layer_parts.h"
+#include "models/runtime/stack/working_memory.h"
+#include "models/runtime/state.h"
+
+namespace tvq::transformer {
+
+// Immutable, hence thread-safe.
+class StateLayout {
+ public:
+  // What a layer keeps; names of its sections begin with `prefix`.
+  struct Kept {
+    std::string prefix;
+    const LayerParts* parts = nullptr;
+  };
+  // The layers' parts must outlive it. `max_position`: of any session that has pages.
+  StateLayout(const std::vector<Kept>& layers, int64_t max_position);
+
+  struct Layer {
+    std::string prefix;
+    const LayerParts* parts = nullptr;
+    std::vector<int64_t> offsets;  // of every part, in the block or in a page
+    int64_t block_first = 0;       // where the layer's part of the block begins, in bytes
+    int64_t block_bytes = 0;       // a multiple of 64
+    int64_t page_first = 0;
+    int64_t page_bytes = 0;
+  };
+  const std::vector<Layer>& layers() const { return layers_; }
+
+  int64_t block_bytes() const { return block_bytes_; }
+  // A page's: every one has room behind the parts for a list of pages, since a list for the longest
+  // context, which may be any, would be far larger than the pages of a session that never comes
+  // near; so the device only gets blocks of one size, which fill reserved memory to the last. 0:
+  // nothing grows.
+  int64_t page_bytes() const { return page_bytes_; }
+  int64_t list_offset() const { return list_offset_; }
+  int64_t max_position() const { return max_position_; }
+  int64_t Pages(int64_t tokens) const {
+    if (page_bytes_ == 0) return 0;
+    return tokens / kKeyValuePage + (tokens % kKeyValuePage > 0 ? 1 : 0);
+  }
+
+  // Device bytes of a state after `tokens` tokens; kMostBytes where that is more, whatever the
+  // context's limit.
+  int64_t Bytes(int64_t tokens) const;
+  static constexpr int64_t kMostBytes = int64_t{1} << 60;
+
+  // As State::Sections.
+  std::vector<SectionInfo> Sections(int64_t position) const;
+  std::vector<SectionInfo> LayerSections(size_t layer, int64_t position) const;
+
+ private:
+  std::vector<Layer> layers_;
+  int64_t block_bytes_ = 0, page_bytes_ = 0, list_offset_ = 0;
+  const int64_t max_position_;
+};
+
+}  // namespace tvq::transformer
+
+#endif  // TVQ_MODELS_RUNTIME_STACK_STATE_LAYOUT_H_

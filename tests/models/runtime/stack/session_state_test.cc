@@ -1,0 +1,126 @@
+#include "models/runtime/stack/session_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/runtime/layers/attention/linear/parts.h"
+#include "models/runtime/layers/attention/softmax/parts.h"
+#include "models/runtime/layers/attention/vq/parts.h"
+#include "tests/models/runtime/stack/state_content.h"
+#include "tests/models/synthetic_state.h"
+
+namespace tvq::transformer {
+namespace {
+
+using ::testing::ElementsAre;
+
+// A state whose layers keep different things: of constant size, a ring, and pages.
+class MixedStateTest : public testing::Test {
+ protected:
+  std::unique_ptr<SessionState> New() { return SessionState::Create(*device_, layout_).value(); }
+  std::unique_ptr<SessionState> Synthesized(int64_t position, uint64_t seed) {
+    auto state = New();
+    EXPECT_TRUE(Synthesize(*state, layout_.Sections(position), position, seed).ok());
+    return state;
+  }
+
+  const VqParts vq_{{.kv_heads = 2, .codes = 3, .window = 5, .value = 5}};
+  const CacheParts cache_{{.kv_heads = 2, .key = 3, .value = 5, .dtype = DType::kBFloat16}};
+  const CacheParts wide_{{.kv_heads = 1, .key = 8, .value = 8}};
+  const LinearParts linear_{{.kv_heads = 2, .features = 3, .value = 5}};
+  const StateLayout layout_{
+      {{"layers.0.", &cache_}, {"layers.1.", &vq_}, {"layers.2.", &wide_}, {"layers.3.", &linear_}},
+      1000};
+  const std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
+};
+
+TEST_F(MixedStateTest, TakesWhatEachKindWouldTakeAlone) {
+  const StateLayout constant({{"layers.0.", &vq_}, {"layers.1.", &linear_}}, 0),
+      pages({{"layers.0.", &cache_}, {"layers.1.", &wide_}}, 1000);
+  EXPECT_EQ(layout_.Bytes(0), constant.Bytes(0));
+  EXPECT_EQ(layout_.Bytes(257), constant.Bytes(257) + pages.Bytes(257));
+  const auto state = New();
+  EXPECT_EQ(state->bytes(), layout_.Bytes(0));
+  ASSERT_TRUE(state->Extend(257).ok());
+  state->Advance(257);
+  EXPECT_EQ(state->bytes(), layout_.Bytes(257));
+}
+
+TEST_F(MixedStateTest, SectionsAreThoseOfTheLayersInTheirOrder) {
+  std::vector<std::string> names;
+  for (const SectionInfo& section : layout_.Sections(7)) names.push_back(section.name);
+  EXPECT_THAT(
+      names, ElementsAre("layers.0.key", "layers.0.value", "layers.1.acc_sum", "layers.1.acc_carry",
+                         "layers.1.acc_count", "layers.1.win_code", "layers.1.win_value",
+                         "layers.2.key", "layers.2.value", "layers.3.key_value_sum",
+                         "layers.3.key_value_carry", "layers.3.key_sum", "layers.3.key_carry"));
+}
+
+TEST_F(MixedStateTest, LoadAndCopyGiveTheSameContent) {
+  for (const int64_t position : {0, 3, 256, 300, 1000}) {
+    const auto original = Synthesized(position, 5);
+    const Content content = ContentOf(*original);
+    const auto loaded = Synthesized(700, 6), copied = Synthesized(20, 7);
+    ASSERT_TRUE(LoadContent(*loaded, position, content).ok());
+    ASSERT_TRUE(copied->CopyFrom(*original).ok());
+    for (const auto* state : {loaded.get(), copied.get()}) {
+      EXPECT_EQ(state->position(), position);
+      EXPECT_EQ(state->bytes(), layout_.Bytes(position));
+      EXPECT_EQ(ContentOf(*state), content);
+    }
+  }
+}
+
+TEST_F(MixedStateTest, VisitsFromASectionOn) {
+  const auto state = Synthesized(300, 5);
+  const std::vector<SectionInfo> sections = state->Sections();
+  for (size_t first = 0; first <= sections.size(); ++first) {
+    size_t next = first;
+    ASSERT_TRUE(state
+                    ->VisitSectionsFrom(first,
+                                        [&](const SectionInfo& section, auto) {
+                                          EXPECT_EQ(section, sections[next++]);
+                                          return absl::OkStatus();
+                                        })
+                    .ok());
+    EXPECT_EQ(next, sections.size());
+  }
+}
+
+// Nobody writes where another layer's parts lie.
+TEST_F(MixedStateTest, PartsDoNotOverlap) {
+  const auto state = Synthesized(300, 5);
+  const Content before = ContentOf(*state);
+  const VqState vq = vq_.At(state->Parts(1));
+  std::memset(vq.window_value, 0, sizeof(float) * 2 * 5 * 5);
+  std::memset(linear_.At(state->Parts(3)).key_carry, 0, sizeof(float) * 2 * 3);
+  for (int64_t page = 0; page < 2; ++page) {
+    auto* const first = static_cast<std::byte*>(state->Parts(2).pages.Page(page));
+    std::memset(first + layout_.layers()[2].page_first, 0,
+                static_cast<size_t>(wide_.shape().LayerBytes()));
+  }
+  const Content after = ContentOf(*state);
+  for (const auto& [name, bytes] : before) {
+    const bool cleared = name == "layers.1.win_value" || name.starts_with("layers.2.");
+    EXPECT_EQ(bytes != after.at(name), cleared) << name;
+  }
+}
+
+TEST_F(MixedStateTest, AfterAnErrorItIsAsAfterReset) {
+  const auto state = Synthesized(300, 5);
+  Content content = ContentOf(*state);
+  Set<int32_t>(content, "layers.1.win_code", 0, 3);
+  const absl::Status status = LoadContent(*state, 300, content);
+  EXPECT_EQ(status.message(), "layers.1.win_code[0] is 3, must be 0 to 2");
+  EXPECT_EQ(state->position(), 0);
+  EXPECT_EQ(state->bytes(), layout_.Bytes(0));
+  EXPECT_EQ(ContentOf(*state), ContentOf(*New()));
+}
+
+}  // namespace
+}  // namespace tvq::transformer
