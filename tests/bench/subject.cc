@@ -63,7 +63,7 @@ absl::StatusOr<TransformerConfig> ConfigOf(const std::string& dir) {
     return absl::InvalidArgumentError(absl::StrCat(dir, ": model_type is \"", (*family)->model_type,
                                                    "\", must be transformer_vq"));
   }
-  return transformer::ParseTransformerConfig(*config, (*family)->fields);
+  return ParseTransformerConfig(*config, (*family)->fields);
 }
 
 }  // namespace

@@ -15,8 +15,6 @@
 
 namespace tvq::bench {
 
-using transformer::TransformerConfig;
-
 // The device is declared first because the model's memory goes back to it.
 struct Subject {
   std::string name;  // preset or directory

@@ -13,8 +13,6 @@
 namespace tvq::fuzz {
 namespace {
 
-using namespace transformer;
-
 std::unique_ptr<State> NewState(uint8_t kind) {
   static auto* const memory = new HostMemory();
   static const auto* const linear = new LinearParts({.kv_heads = 2, .features = 4, .value = 3});

@@ -49,17 +49,17 @@ inline ModelInfo TinyInfo() {
   return info;
 }
 
-inline const transformer::VqParts& TinyParts() {
+inline const VqParts& TinyParts() {
   static const auto* const parts =
-      new transformer::VqParts({.kv_heads = 2, .codes = 3, .window = 5, .value = 5});
+      new VqParts({.kv_heads = 2, .codes = 3, .window = 5, .value = 5});
   return *parts;
 }
 
 inline std::unique_ptr<State> TinyState() {
   static auto* const memory = new HostMemory();
   static const auto* const layout =
-      new transformer::StateLayout({{"layers.0.", &TinyParts()}, {"layers.1.", &TinyParts()}}, 0);
-  return transformer::SessionState::Create(*memory, *layout).value();
+      new StateLayout({{"layers.0.", &TinyParts()}, {"layers.1.", &TinyParts()}}, 0);
+  return SessionState::Create(*memory, *layout).value();
 }
 
 class InputSource : public ByteSource {

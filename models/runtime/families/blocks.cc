@@ -6,7 +6,7 @@
 #include "models/runtime/layers/attention/attention_layer.h"
 #include "models/runtime/layers/mlp/mlp_layer.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 std::string LayerPrefix(int64_t block) { return absl::StrCat("layers.", block, "."); }
 
@@ -24,4 +24,4 @@ std::vector<std::unique_ptr<Layer>> MakeBlocks(
   return layers;
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -13,7 +13,7 @@
 #include "models/runtime/layers/attention/attention_core.h"
 #include "models/runtime/stack/layer.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // What names of a block's tensors, and of the sections of its state, begin with.
 std::string LayerPrefix(int64_t block);
@@ -24,6 +24,6 @@ std::vector<std::unique_ptr<Layer>> MakeBlocks(
     const TransformerConfig& config, Device& device,
     const std::function<std::unique_ptr<AttentionCore>(int64_t block)>& core);
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_FAMILIES_BLOCKS_H_

@@ -13,10 +13,9 @@ constexpr int64_t kMostStateBytes = int64_t{1} << 56;
 
 }  // namespace
 
-absl::StatusOr<transformer::TransformerConfig> ParseTransformer(const Family& family,
-                                                                const Config& config,
-                                                                const LoadOptions& options) {
-  auto parsed = transformer::ParseTransformerConfig(config, family.fields);
+absl::StatusOr<TransformerConfig> ParseTransformer(const Family& family, const Config& config,
+                                                   const LoadOptions& options) {
+  auto parsed = ParseTransformerConfig(config, family.fields);
   const DType state_dtype = StateDType(options);
   if (parsed.ok() && state_dtype != DType::kFloat32 && state_dtype != DType::kBFloat16) {
     return absl::InvalidArgumentError(
@@ -46,17 +45,17 @@ absl::Status CheckLongest(const Config& config, int64_t longest,
                   : own;
 }
 
-absl::StatusOr<std::unique_ptr<Model>> BuildStack(
-    const Config& config, transformer::StackConfig parsed, transformer::StackLayers layers,
-    WeightSource& weights, std::unique_ptr<Tokenizer> tokenizer, const LoadOptions& options) {
+absl::StatusOr<std::unique_ptr<Model>> BuildStack(const Config& config, StackConfig parsed,
+                                                  StackLayers layers, WeightSource& weights,
+                                                  std::unique_ptr<Tokenizer> tokenizer,
+                                                  const LoadOptions& options) {
   const bool grow = LayoutOf(parsed, layers).page_bytes() > 0;
   parsed.common.max_position = LongestContext(parsed.common, options, grow);
-  const transformer::StateLayout layout = LayoutOf(parsed, layers);
+  const StateLayout layout = LayoutOf(parsed, layers);
   const absl::Status longest = CheckLongest(config, layout.max_position(),
                                             [&](int64_t tokens) { return layout.Bytes(tokens); });
   if (!longest.ok()) return longest;
-  return transformer::Stack::Create(parsed, std::move(layers), weights, std::move(tokenizer),
-                                    options);
+  return Stack::Create(parsed, std::move(layers), weights, std::move(tokenizer), options);
 }
 
 }  // namespace tvq

@@ -16,7 +16,7 @@ namespace tvq {
 
 struct Family {
   const char* model_type;
-  transformer::KindFields fields;
+  KindFields fields;
   absl::StatusOr<std::unique_ptr<Model>> (*build)(const Family&, const Config&, WeightSource&,
                                                   std::unique_ptr<Tokenizer>, const LoadOptions&);
 };
@@ -32,9 +32,8 @@ Family VqEncoderFamily();
 // For their files.
 
 // Reads what all transformers have and the family's own.
-absl::StatusOr<transformer::TransformerConfig> ParseTransformer(const Family& family,
-                                                                const Config& config,
-                                                                const LoadOptions& options);
+absl::StatusOr<TransformerConfig> ParseTransformer(const Family& family, const Config& config,
+                                                   const LoadOptions& options);
 
 // The longest context that is allowed, in tokens; 0: no limit.
 int64_t LongestContext(const CommonConfig& config, const LoadOptions& options, bool states_grow);
@@ -45,20 +44,20 @@ absl::Status CheckLongest(const Config& config, int64_t longest,
                           const std::function<int64_t(int64_t tokens)>& bytes);
 
 // A stack of `layers`, whose sessions may be as long as is allowed.
-absl::StatusOr<std::unique_ptr<Model>> BuildStack(
-    const Config& config, transformer::StackConfig parsed, transformer::StackLayers layers,
-    WeightSource& weights, std::unique_ptr<Tokenizer> tokenizer, const LoadOptions& options);
+absl::StatusOr<std::unique_ptr<Model>> BuildStack(const Config& config, StackConfig parsed,
+                                                  StackLayers layers, WeightSource& weights,
+                                                  std::unique_ptr<Tokenizer> tokenizer,
+                                                  const LoadOptions& options);
 
 // Family::build of a transformer whose layers `Make` makes.
-template <absl::StatusOr<transformer::StackLayers> (*Make)(const transformer::TransformerConfig&,
-                                                           const LoadOptions&)>
+template <absl::StatusOr<StackLayers> (*Make)(const TransformerConfig&, const LoadOptions&)>
 absl::StatusOr<std::unique_ptr<Model>> BuildTransformer(const Family& family, const Config& config,
                                                         WeightSource& weights,
                                                         std::unique_ptr<Tokenizer> tokenizer,
                                                         const LoadOptions& options) {
   const auto parsed = ParseTransformer(family, config, options);
   if (!parsed.ok()) return parsed.status();
-  absl::StatusOr<transformer::StackLayers> layers = Make(*parsed, options);
+  absl::StatusOr<StackLayers> layers = Make(*parsed, options);
   if (!layers.ok()) return layers.status();
   return BuildStack(config, *parsed, *std::move(layers), weights, std::move(tokenizer), options);
 }

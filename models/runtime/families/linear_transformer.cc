@@ -9,15 +9,12 @@
 namespace tvq {
 namespace {
 
-using transformer::StackLayers;
-using transformer::TransformerConfig;
-
 // Sums are float32 whatever the dtype of what other states keep.
 absl::StatusOr<StackLayers> MakeLinear(const TransformerConfig& config,
                                        const LoadOptions& options) {
   StackLayers made;
   made.layers = MakeBlocks(config, *options.device, [&](int64_t) {
-    return std::make_unique<transformer::LinearCore>(config, *options.device);
+    return std::make_unique<LinearCore>(config, *options.device);
   });
   return made;
 }

@@ -8,16 +8,13 @@
 namespace tvq {
 namespace {
 
-using transformer::StackLayers;
-using transformer::TransformerConfig;
-
 absl::StatusOr<StackLayers> MakeSoftmax(const TransformerConfig& config,
                                         const LoadOptions& options) {
   Device& device = *options.device;
-  const transformer::RelativeTables tables(config);
+  const RelativeTables tables(config);
   StackLayers made;
   made.layers = MakeBlocks(config, device, [&](int64_t) {
-    return std::make_unique<transformer::SoftmaxCore>(config, device, StateDType(options), tables);
+    return std::make_unique<SoftmaxCore>(config, device, StateDType(options), tables);
   });
   made.state_dtype = StateDType(options);
   return made;

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/runtime/families/fields.h"
+#include "models/runtime/families/config_fields.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 constexpr int64_t kMaxLayers = 4096;
@@ -19,7 +19,7 @@ constexpr double kLeastSigma = 1e-15, kLargestSigma = 1e15;
 constexpr std::array<const char*, 6> kKindFields = {"block_len", "mem_len",       "n_code",
                                                     "n_feature", "position_bias", "sigma"};
 
-void ReadBlock(Fields& fields, TransformerConfig& c) {
+void ReadBlock(ConfigFields& fields, TransformerConfig& c) {
   const bool standard = fields.Choice("block", {"gated", "standard"}) == 1;
   c.block = standard ? Block::kStandard : Block::kGated;
   c.norm = standard ? Norm::kLayer : Norm::kRms;
@@ -30,7 +30,7 @@ void ReadBlock(Fields& fields, TransformerConfig& c) {
   }
 }
 
-void ReadShape(Fields& fields, TransformerConfig& c) {
+void ReadShape(ConfigFields& fields, TransformerConfig& c) {
   fields.Int("d_model", &c.d_model, 2, kMaxDim);
   fields.Int("d_k", &c.d_k, 1, kMaxDim);
   fields.Int("d_v", &c.d_v, 1, kMaxDim);
@@ -48,7 +48,7 @@ void ReadShape(Fields& fields, TransformerConfig& c) {
 }
 
 // Only codes are turned by distance, keys of a cache are not.
-void ReadPositionBias(Fields& fields, bool has_codes, TransformerConfig& c) {
+void ReadPositionBias(ConfigFields& fields, bool has_codes, TransformerConfig& c) {
   std::vector<std::string> forms = {"relative", "toeplitz"};
   if (has_codes) forms.emplace_back("rerope");
   c.position_bias = static_cast<PositionBias>(fields.Choice("position_bias", forms));
@@ -56,7 +56,7 @@ void ReadPositionBias(Fields& fields, bool has_codes, TransformerConfig& c) {
                  "be even (it is turned in pairs)");
 }
 
-void ReadKindField(Fields& fields, const KindFields& kind, const std::string& name,
+void ReadKindField(ConfigFields& fields, const KindFields& kind, const std::string& name,
                    TransformerConfig& c) {
   if (name == "position_bias") return ReadPositionBias(fields, kind.Has("n_code"), c);
   if (name == "sigma") return fields.Number("sigma", &c.sigma, kLeastSigma, kLargestSigma);
@@ -68,7 +68,7 @@ void ReadKindField(Fields& fields, const KindFields& kind, const std::string& na
   fields.Int(name.c_str(), value, least, kMaxDim);
 }
 
-void ReadKindFields(Fields& fields, const KindFields& kind, TransformerConfig& c) {
+void ReadKindFields(ConfigFields& fields, const KindFields& kind, TransformerConfig& c) {
   for (const char* name : kKindFields) {
     if (kind.Has(name)) continue;
     fields.Refuse(name, absl::StrCat("a ", c.common.model_type, " has none"));
@@ -81,7 +81,7 @@ void ReadKindFields(Fields& fields, const KindFields& kind, TransformerConfig& c
 
 // No tensor of the checkpoint has the size of what is refused here, so nothing else would stop a
 // config of a few bytes from asking for terabytes.
-void LimitSizes(Fields& fields, const TransformerConfig& c) {
+void LimitSizes(ConfigFields& fields, const TransformerConfig& c) {
   const int64_t rows = c.rows(), keys = c.n_head * c.d_k, values = c.n_head * c.d_v;
   const int64_t table = c.n_code + c.n_feature;  // a kind has one of them, or neither
   const int64_t features = table > 0 ? table : c.d_k;
@@ -106,7 +106,7 @@ bool KindFields::Has(std::string_view field) const {
 absl::StatusOr<TransformerConfig> ParseTransformerConfig(const Config& config,
                                                          const KindFields& kind) {
   TransformerConfig c;
-  Fields fields(config);
+  ConfigFields fields(config);
   fields.Common(&c.common);
   ReadBlock(fields, c);
   ReadShape(fields, c);
@@ -116,4 +116,4 @@ absl::StatusOr<TransformerConfig> ParseTransformerConfig(const Config& config,
   return c;
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

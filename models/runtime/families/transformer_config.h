@@ -10,7 +10,7 @@
 #include "models/runtime/config.h"
 #include "models/runtime/layers/attention/attention_config.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 struct TransformerConfig : AttentionConfig {
   int64_t n_layer = 0;  // blocks
@@ -31,6 +31,6 @@ struct KindFields {
 absl::StatusOr<TransformerConfig> ParseTransformerConfig(const Config& config,
                                                          const KindFields& kind);
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_CONFIG_H_

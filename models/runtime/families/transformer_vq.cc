@@ -9,9 +9,6 @@
 namespace tvq {
 namespace {
 
-using transformer::StackLayers;
-using transformer::TransformerConfig;
-
 absl::StatusOr<StackLayers> MakeVq(const TransformerConfig& config, const LoadOptions& options) {
   const StateReads& reads = options.reads;
   if (!(reads.skip_mass >= 0 && reads.skip_mass < 1)) {
@@ -19,15 +16,14 @@ absl::StatusOr<StackLayers> MakeVq(const TransformerConfig& config, const LoadOp
         absl::StrCat("skip_mass is ", reads.skip_mass, ", must be 0 to less than 1"));
   }
   Device& device = *options.device;
-  transformer::VqTables tables(config);
+  VqTables tables(config);
   if (reads.skip_mass > 0) {
-    tables.row_reads =
-        std::make_shared<transformer::RowReads>(config.n_head, config.n_kv_head, device);
+    tables.row_reads = std::make_shared<RowReads>(config.n_head, config.n_kv_head, device);
   }
   StackLayers made;
   made.layers = MakeBlocks(config, device, [&](int64_t block) {
-    return std::make_unique<transformer::VqCore>(config, device, StateDType(options), reads,
-                                                 options.draft_rows, tables, block);
+    return std::make_unique<VqCore>(config, device, StateDType(options), reads, options.draft_rows,
+                                    tables, block);
   });
   made.state_dtype = StateDType(options);
   made.key_tap = tables.tap;

@@ -15,11 +15,10 @@ absl::StatusOr<std::unique_ptr<Model>> BuildEncoder(const Family& family, const 
   if (!parsed.ok()) return parsed.status();
   int64_t& longest = parsed->common.max_position;
   longest = LongestContext(parsed->common, options, /*states_grow=*/true);
-  absl::Status s = CheckLongest(config, longest, [&](int64_t tokens) {
-    return transformer::EncoderModel::TextBytes(*parsed, tokens);
-  });
+  absl::Status s = CheckLongest(
+      config, longest, [&](int64_t tokens) { return EncoderModel::TextBytes(*parsed, tokens); });
   if (!s.ok()) return s;
-  return transformer::EncoderModel::Create(*parsed, weights, std::move(tokenizer), options);
+  return EncoderModel::Create(*parsed, weights, std::move(tokenizer), options);
 }
 
 }  // namespace

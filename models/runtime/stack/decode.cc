@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/runtime/stack/stack.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 SessionState& AsSession(State* state) { return static_cast<SessionState&>(*state); }
@@ -145,4 +145,4 @@ absl::Status Stack::DecodeLayers() {
   return s;
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

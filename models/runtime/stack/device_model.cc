@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 absl::Status CheckLogitsRow(const Logits& logits, int64_t row, size_t values) {
@@ -64,4 +64,4 @@ absl::Status DeviceModel::Sample(const Logits& logits, std::span<const SampleRow
   return tvq::Sample(*device_, args);
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

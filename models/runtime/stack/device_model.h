@@ -17,7 +17,7 @@
 #include "models/runtime/stack/vocabulary.h"
 #include "models/runtime/stack/weight_loader.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 class DeviceModel : public Model {
  public:
@@ -99,6 +99,6 @@ absl::Status DeviceModel::Reserve(const Layers& layers, std::span<const size_t> 
   return absl::OkStatus();
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_DEVICE_MODEL_H_

@@ -11,7 +11,7 @@
 #include "kernels/device/tensor.h"
 #include "models/runtime/model.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 class KeyTap : public QuantizedKeys {
  public:
@@ -34,6 +34,6 @@ class KeyTap : public QuantizedKeys {
   Tap tap_;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_KEY_TAP_H_

@@ -16,7 +16,7 @@
 #include "models/runtime/stack/weight_loader.h"
 #include "models/runtime/stack/working_memory.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // Rows of a call. n: tokens of a prompt, or one of each of a batch.
 struct LayerRows {
@@ -106,6 +106,6 @@ inline const LayerParts& Layer::parts() const {
   return *none;
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_LAYER_H_

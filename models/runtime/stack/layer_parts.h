@@ -12,7 +12,7 @@
 #include "models/runtime/stack/state_part.h"
 #include "models/runtime/state.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // Where a layer's parts of one session lie, in the device's memory or the host's.
 struct PartMemory {
@@ -56,6 +56,6 @@ class LayerParts {
   const std::vector<StatePart> parts_;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_LAYER_PARTS_H_

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 KeyValuePages PageList::view() const {
   if (pages_.empty()) return {};
@@ -30,7 +30,7 @@ absl::Status PageList::Resize(int64_t tokens) {
 absl::Status PageList::TakePages(size_t count) {
   if (pages_.size() > count) pages_.resize(count);
   while (pages_.size() < count) {
-    absl::StatusOr<Device::Reusable> page = AllocateState(device_, layout_.page_bytes(), memory_);
+    absl::StatusOr<Device::Reusable> page = AllocateState(device_, layout_.page_bytes(), reuse_);
     if (!page.ok()) return page.status();
     pages_.push_back(std::move(page->memory));
   }
@@ -53,4 +53,4 @@ absl::Status PageList::ListPages(size_t first) {
   return s;
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

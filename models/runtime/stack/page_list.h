@@ -11,15 +11,15 @@
 #include "kernels/device/device.h"
 #include "kernels/ops/attention/softmax_attention.h"
 #include "models/runtime/stack/state_layout.h"
-#include "models/runtime/stack/state_memory.h"
+#include "models/runtime/stack/state_reuse.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 class PageList {
  public:
   // Device and layout must outlive it.
-  PageList(Device& device, const StateLayout& layout, StateMemory memory)
-      : device_(device), layout_(layout), memory_(memory) {}
+  PageList(Device& device, const StateLayout& layout, StateReuse reuse)
+      : device_(device), layout_(layout), reuse_(reuse) {}
 
   size_t size() const { return pages_.size(); }
   // What ops are told of it.
@@ -40,10 +40,10 @@ class PageList {
 
   Device& device_;
   const StateLayout& layout_;
-  const StateMemory memory_;
+  const StateReuse reuse_;
   std::vector<Buffer> pages_;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_PAGE_LIST_H_

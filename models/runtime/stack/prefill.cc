@@ -6,7 +6,7 @@
 #include "kernels/ops/token_logprobs.h"
 #include "models/runtime/stack/stack.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 absl::Status Stack::Prefill(const PrefillChunk& chunk, Logits* logits) {
   fed_.clear();
@@ -69,4 +69,4 @@ absl::Status Stack::Score(const PrefillChunk& chunk) {
   return absl::OkStatus();
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

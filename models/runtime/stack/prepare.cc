@@ -6,7 +6,7 @@
 #include "kernels/ops/token_logprobs.h"
 #include "models/runtime/stack/stack.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 absl::Status Stack::Prepare(const Preparation& preparation) {
   if (device_->host_memory()) return absl::OkStatus();
@@ -66,7 +66,7 @@ absl::Status Stack::Rehearse(const Preparation& preparation) {
                                .top_out = alternatives});
   if (!s.ok()) return s;
 
-  const auto state = SessionState::Create(*device_, layout_, StateMemory::kOnce);
+  const auto state = SessionState::Create(*device_, layout_, StateReuse::kOnce);
   if (!state.ok()) return state.status();
   const int64_t longest = config_.common.max_position, chunk = config_.common.prefill_chunk;
   const std::vector<int32_t> tokens(
@@ -80,4 +80,4 @@ absl::Status Stack::Rehearse(const Preparation& preparation) {
   return s.ok() ? device_->Synchronize() : s;  // before what it used is freed
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

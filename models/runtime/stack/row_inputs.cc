@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-namespace tvq::transformer {
+namespace tvq {
 
 absl::StatusOr<RowInputs> RowInputs::Create(Device& device, int64_t rows,
                                             std::span<const size_t> view_bytes) {
@@ -31,4 +31,4 @@ absl::Status RowInputs::Set(Device& device, std::span<const int32_t> tokens,
   return device.Send(memory_.data(), host_.data(), tokens_ + tokens.size_bytes());
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

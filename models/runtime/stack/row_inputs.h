@@ -13,7 +13,7 @@
 #include "kernels/device/tensor.h"
 #include "models/runtime/stack/layer.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 class RowInputs {
  public:
@@ -53,6 +53,6 @@ class RowInputs {
   int64_t rows_ = 0;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_ROW_INPUTS_H_

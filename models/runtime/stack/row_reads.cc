@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-namespace tvq::transformer {
+namespace tvq {
 
 void RowReads::Reserve(int64_t rows, WorkingMemory& memory) {
   memory.Keep(&skipped_mass_, layers_ * rows * heads_);
@@ -40,4 +40,4 @@ absl::Status RowReads::Count() const {
   return absl::OkStatus();
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -10,7 +10,7 @@
 #include "models/runtime/model.h"
 #include "models/runtime/stack/working_memory.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // Of all layers of a model that report it.
 class RowReads {
@@ -52,6 +52,6 @@ class RowReads {
   mutable int64_t uncounted_rows_ = 0;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_ROW_READS_H_

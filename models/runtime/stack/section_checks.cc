@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/numbers/bfloat16.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "sections are little-endian");
@@ -63,4 +63,4 @@ absl::Status CheckFinite(const SectionInfo& info, Element element, const void* v
   return absl::OkStatus();
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

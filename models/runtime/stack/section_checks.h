@@ -9,7 +9,7 @@
 #include "models/runtime/stack/state_part.h"
 #include "models/runtime/state.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // "NAME[index] PROBLEM"
 absl::Status InvalidElement(const SectionInfo& info, int64_t index, const std::string& problem);
@@ -22,6 +22,6 @@ absl::Status CheckFinite(const SectionInfo& info, Element element, const void* v
 // what its sums cannot.
 absl::Status CheckCarries(const SectionInfo& info, const float* sums, const float* carries);
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_SECTION_CHECKS_H_

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/runtime/stack/section_checks.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 // Far above any session, and far enough from the largest integer for sums of positions.
@@ -34,15 +34,14 @@ absl::Status CheckPosition(int64_t position) {
 
 absl::StatusOr<std::unique_ptr<SessionState>> SessionState::Create(Device& device,
                                                                    const StateLayout& layout,
-                                                                   StateMemory memory) {
+                                                                   StateReuse reuse) {
   Device::Reusable block;
   if (layout.block_bytes() > 0) {
-    absl::StatusOr<Device::Reusable> allocated =
-        AllocateState(device, layout.block_bytes(), memory);
+    absl::StatusOr<Device::Reusable> allocated = AllocateState(device, layout.block_bytes(), reuse);
     if (!allocated.ok()) return allocated.status();
     block = *std::move(allocated);
   }
-  return std::unique_ptr<SessionState>(new SessionState(device, layout, std::move(block), memory));
+  return std::unique_ptr<SessionState>(new SessionState(device, layout, std::move(block), reuse));
 }
 
 absl::Status SessionState::Extend(int64_t tokens) {
@@ -198,4 +197,4 @@ absl::Status SessionState::LoadLayer(size_t l, int64_t position, const SectionRe
   return s;
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

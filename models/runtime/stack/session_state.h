@@ -14,16 +14,16 @@
 #include "models/runtime/stack/layer_parts.h"
 #include "models/runtime/stack/page_list.h"
 #include "models/runtime/stack/state_layout.h"
-#include "models/runtime/stack/state_memory.h"
+#include "models/runtime/stack/state_reuse.h"
 #include "models/runtime/state.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 class SessionState : public State {
  public:
   // All zero, at position 0. Device and layout must outlive it. RESOURCE_EXHAUSTED.
   static absl::StatusOr<std::unique_ptr<SessionState>> Create(
-      Device& device, const StateLayout& layout, StateMemory memory = StateMemory::kReusable);
+      Device& device, const StateLayout& layout, StateReuse reuse = StateReuse::kReusable);
 
   int64_t position() const override { return position_; }
   int64_t bytes() const override {
@@ -47,13 +47,12 @@ class SessionState : public State {
   PartMemory Parts(size_t layer) const;
 
  private:
-  SessionState(Device& device, const StateLayout& layout, Device::Reusable block,
-               StateMemory memory)
+  SessionState(Device& device, const StateLayout& layout, Device::Reusable block, StateReuse reuse)
       : device_(device),
         layout_(layout),
         block_(std::move(block.memory)),
         written_(block.zeroed),
-        pages_(device, layout, memory) {}
+        pages_(device, layout, reuse) {}
 
   std::byte* BlockOf(const StateLayout::Layer& layer) const {
     return block_.as<std::byte>() + layer.block_first;
@@ -79,6 +78,6 @@ class SessionState : public State {
 // INVALID_ARGUMENT unless a state may have it.
 absl::Status CheckPosition(int64_t position);
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_SESSION_STATE_H_

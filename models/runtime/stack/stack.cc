@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 // Of drafts that all layers can take back; those that keep nothing need not.
@@ -79,4 +79,4 @@ absl::Status Stack::ComputeLogits(int64_t first, Matrix<float> out) {
   return vocabulary_.Logits(rows, out);
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -18,7 +18,7 @@
 #include "models/runtime/stack/stack_config.h"
 #include "models/runtime/stack/state_layout.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // What a family makes of a config.
 struct StackLayers {
@@ -118,6 +118,6 @@ class Stack : public DeviceModel {
   std::vector<FedRow> fed_;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_STACK_H_

@@ -8,7 +8,7 @@
 #include "kernels/ops/norm_rows.h"
 #include "models/runtime/config.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 struct StackConfig {
   CommonConfig common;
@@ -24,6 +24,6 @@ struct StackConfig {
   int64_t rows() const { return std::max<int64_t>(common.prefill_chunk, 64); }
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_STACK_CONFIG_H_

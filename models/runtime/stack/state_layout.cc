@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace tvq::transformer {
+namespace tvq {
 
 StateLayout::StateLayout(const std::vector<Kept>& layers, int64_t max_position)
     : max_position_(max_position) {
@@ -52,4 +52,4 @@ std::vector<SectionInfo> StateLayout::Sections(int64_t position) const {
   return all;
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -13,7 +13,7 @@
 #include "models/runtime/stack/working_memory.h"
 #include "models/runtime/state.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // Immutable, hence thread-safe.
 class StateLayout {
@@ -65,6 +65,6 @@ class StateLayout {
   const int64_t max_position_;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_STATE_LAYOUT_H_

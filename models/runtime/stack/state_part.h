@@ -13,7 +13,7 @@
 #include "kernels/ops/attention/softmax_attention.h"
 #include "models/runtime/state.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 enum class Element : uint8_t { kFloat32, kBFloat16, kInt8, kInt32, kInt64 };
 
@@ -94,6 +94,6 @@ void ForEachRun(const StatePart& part, int64_t position, int64_t stride, const C
   }
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_STATE_PART_H_

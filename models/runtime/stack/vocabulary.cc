@@ -6,7 +6,7 @@
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/norm_rows.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 void Vocabulary::LoadEmbedding(WeightLoader& loader) {
   loaded_ =
@@ -87,4 +87,4 @@ absl::Status Vocabulary::Logits(Matrix<float> x, Matrix<float> out) const {
   return Linear(device_, args);
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -13,7 +13,7 @@
 #include "models/runtime/stack/weight_loader.h"
 #include "models/runtime/stack/working_memory.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 class Vocabulary {
  public:
@@ -51,6 +51,6 @@ class Vocabulary {
   float* normed_ = nullptr;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_VOCABULARY_H_

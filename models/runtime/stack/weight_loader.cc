@@ -11,7 +11,7 @@
 #include "models/runtime/int8_tensor.h"
 #include "models/runtime/matrix_survey.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 namespace {
 
@@ -220,4 +220,4 @@ std::vector<float> WeightLoader::Project(const std::vector<float>& x, int64_t ro
   return y;
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -17,7 +17,7 @@
 #include "models/runtime/registry.h"
 #include "models/runtime/weights.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // A matrix of the checkpoint where it lies in host memory, checked. Valid as long as the source of
 // its values.
@@ -86,6 +86,6 @@ class WeightLoader {
   double rounding_ = 0;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_WEIGHT_LOADER_H_

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/device/device.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 inline int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -68,6 +68,6 @@ class WorkingMemory {
   int64_t kept_bytes_ = 0, shared_bytes_ = 0, layer_bytes_ = 0;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_STACK_WORKING_MEMORY_H_

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/runtime/stack/working_memory.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 // More than any device has, and far enough from the largest integer.
@@ -30,7 +30,7 @@ absl::Status EncodingState::Begin(std::span<const int32_t> tokens) {
   if (tokens.empty()) return absl::InvalidArgumentError("a text of no tokens has no vectors");
   const auto count = static_cast<int64_t>(tokens.size());
   absl::StatusOr<Device::Reusable> block =
-      AllocateState(device_, Bytes(width_, collected_bytes_, count), memory_kind_);
+      AllocateState(device_, Bytes(width_, collected_bytes_, count), reuse_);
   if (!block.ok()) return block.status();
   memory_ = std::move(block->memory);
   tokens_.assign(tokens.begin(), tokens.end());
@@ -64,4 +64,4 @@ absl::Status EncodingState::Load(int64_t position, const SectionReader&) {
       absl::StrCat("position is ", position, ", must be 0: an encoder has no state"));
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -13,17 +13,17 @@
 #include "absl/status/status.h"
 #include "kernels/device/device.h"
 #include "kernels/device/tensor.h"
-#include "models/runtime/stack/state_memory.h"
+#include "models/runtime/stack/state_reuse.h"
 #include "models/runtime/state.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 class EncodingState : public State {
  public:
   // Of a model with rows of `width` numbers, whose attention collects `collected_bytes`. The device
   // must outlive it.
-  EncodingState(Device& device, int64_t width, int64_t collected_bytes, StateMemory memory)
-      : device_(device), width_(width), collected_bytes_(collected_bytes), memory_kind_(memory) {}
+  EncodingState(Device& device, int64_t width, int64_t collected_bytes, StateReuse reuse)
+      : device_(device), width_(width), collected_bytes_(collected_bytes), reuse_(reuse) {}
 
   // Device bytes of a text.
   static int64_t Bytes(int64_t width, int64_t collected_bytes, int64_t tokens);
@@ -62,12 +62,12 @@ class EncodingState : public State {
   Device& device_;
   const int64_t width_;
   const int64_t collected_bytes_;
-  const StateMemory memory_kind_;
+  const StateReuse reuse_;
   std::vector<int32_t> tokens_;
   Buffer memory_;     // rows, then what is collected
   int64_t done_ = 0;  // rows of all passes
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_FAMILIES_ENCODER_ENCODING_STATE_H_

@@ -6,7 +6,7 @@
 #include "models/runtime/families/blocks.h"
 #include "models/runtime/layers/attention/codebook.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 int64_t SumBytes(const TransformerConfig& config) {
@@ -84,4 +84,4 @@ absl::Status EncoderLayer::Attend(const EncodingState& state, const LayerRows& r
   return s.ok() && mlp_ != nullptr ? mlp_->Compute(rows) : s;
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

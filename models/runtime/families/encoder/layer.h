@@ -14,7 +14,7 @@
 #include "models/runtime/stack/key_tap.h"
 #include "models/runtime/stack/layer.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 class EncoderLayer {
  public:
@@ -62,6 +62,6 @@ class EncoderLayer {
   int32_t* codes_ = nullptr;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_FAMILIES_ENCODER_LAYER_H_

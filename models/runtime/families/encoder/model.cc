@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 absl::Status PredictsNothing() {
@@ -47,7 +47,7 @@ absl::Status EncoderModel::Prepare(const Preparation&) {
   const int64_t longest = config_.common.max_position, chunk = config_.common.prefill_chunk;
   const std::vector<int32_t> tokens(
       static_cast<size_t>(longest > 0 ? std::min(longest, chunk) : chunk));
-  const std::unique_ptr<EncodingState> text = NewText(StateMemory::kOnce);
+  const std::unique_ptr<EncodingState> text = NewText(StateReuse::kOnce);
   absl::Status s = Begin(*text, tokens);
   if (s.ok()) s = Advance(*text, Rows(std::ssize(tokens)));
   return s.ok() ? device_->Synchronize() : s;  // before what it used is freed
@@ -134,4 +134,4 @@ absl::Status EncoderModel::Read(const State& state, bool mean, std::span<float> 
   return absl::OkStatus();
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -13,7 +13,7 @@
 #include "models/runtime/stack/device_model.h"
 #include "models/runtime/stack/key_tap.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 class EncoderModel : public DeviceModel, private Encoder {
  public:
@@ -34,7 +34,7 @@ class EncoderModel : public DeviceModel, private Encoder {
   std::vector<SectionInfo> StateSections(int64_t) const override { return {}; }
   absl::Status Prepare(const Preparation& preparation) override;
   absl::StatusOr<std::unique_ptr<State>> NewState() override {
-    return NewText(StateMemory::kReusable);
+    return NewText(StateReuse::kReusable);
   }
   // UNIMPLEMENTED: it predicts nothing.
   absl::Status Prefill(const PrefillChunk& chunk, Logits* logits) override;
@@ -53,8 +53,8 @@ class EncoderModel : public DeviceModel, private Encoder {
   absl::Status Advance(State& state, int64_t rows) override;
   absl::Status Read(const State& state, bool mean, std::span<float> out) override;
 
-  std::unique_ptr<EncodingState> NewText(StateMemory memory) {
-    return std::make_unique<EncodingState>(*device_, config_.d_model, collected_bytes_, memory);
+  std::unique_ptr<EncodingState> NewText(StateReuse reuse) {
+    return std::make_unique<EncodingState>(*device_, config_.d_model, collected_bytes_, reuse);
   }
   // A layer collects its sums of a text first.
   int64_t passes() const { return 2 * std::ssize(layers_); }
@@ -68,6 +68,6 @@ class EncoderModel : public DeviceModel, private Encoder {
   float* x_ = nullptr;  // [rows, D]
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_FAMILIES_ENCODER_MODEL_H_

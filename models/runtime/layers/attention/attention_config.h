@@ -6,7 +6,7 @@
 
 #include "models/runtime/stack/stack_config.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // What stands around a layer's attention (docs/mathematics.md).
 enum class Block : uint8_t { kGated, kStandard };
@@ -33,6 +33,6 @@ struct AttentionConfig : StackConfig {
   int64_t window() const { return mem_len + 1; }  // W
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_ATTENTION_CONFIG_H_

@@ -12,7 +12,7 @@
 #include "kernels/ops/qkvg_projection.h"
 #include "models/runtime/stack/layer.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // Values that go into attention and its output, of the n rows of a call.
 struct AttentionRows {
@@ -47,6 +47,6 @@ class AttentionCore {
   virtual LayerUndo* undo() { return nullptr; }
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_ATTENTION_CORE_H_

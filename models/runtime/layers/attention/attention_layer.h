@@ -10,7 +10,7 @@
 #include "models/runtime/layers/attention/projection.h"
 #include "models/runtime/stack/layer.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 class AttentionLayer : public Layer {
  public:
@@ -66,6 +66,6 @@ class AttentionLayer : public Layer {
   const std::unique_ptr<AttentionCore> core_;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_ATTENTION_LAYER_H_

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 // C = c_sum / max(c_count, 0.01), row by row.
@@ -40,4 +40,4 @@ HeadKeys LoadCodebook(const AttentionConfig& config, const std::string& prefix,
                          {config.n_kv_head, config.n_code, config.d_k});
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

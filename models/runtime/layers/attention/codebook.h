@@ -9,7 +9,7 @@
 #include "models/runtime/layers/attention/attention_config.h"
 #include "models/runtime/stack/weight_loader.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // C [G, S, K] = c_sum / max(c_count, 0.01), from the tensors `prefix`codebook.sum and .count. What
 // is wrong is in `loader`.
@@ -18,6 +18,6 @@ std::vector<float> ReadCodebook(const AttentionConfig& config, const std::string
 HeadKeys LoadCodebook(const AttentionConfig& config, const std::string& prefix,
                       WeightLoader& loader);
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_CODEBOOK_H_

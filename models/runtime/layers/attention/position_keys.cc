@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 // sinusoid(d) for d = 0..rows-1: [sin(d / lam^(2c/D)) | cos(...)], row-major [rows, D].
@@ -71,4 +71,4 @@ std::vector<float> PositionKeys::Turned(const std::vector<float>& wr, WeightLoad
   return keys;
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -10,7 +10,7 @@
 #include "models/runtime/layers/attention/attention_config.h"
 #include "models/runtime/stack/weight_loader.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // t = K^(-1/4), the factor of queries and keys alike.
 float KeyScale(const AttentionConfig& config);
@@ -40,6 +40,6 @@ class PositionKeys {
   std::vector<float> sinusoids_;  // [W, D]
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_POSITION_KEYS_H_

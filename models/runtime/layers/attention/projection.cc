@@ -1,6 +1,6 @@
 #include "models/runtime/layers/attention/projection.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 // Heads side by side: [N, H, V] as [N, H*V].
@@ -62,4 +62,4 @@ absl::Status Projection::Output(const LayerRows& rows) {
   return Linear(device_, args);
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

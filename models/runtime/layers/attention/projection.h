@@ -16,7 +16,7 @@
 #include "models/runtime/stack/weight_loader.h"
 #include "models/runtime/stack/working_memory.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // Gated, or plain as in a standard block.
 class Projection {
@@ -51,6 +51,6 @@ class Projection {
   float *v_ = nullptr, *g_ = nullptr, *out_ = nullptr;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_PROJECTION_H_

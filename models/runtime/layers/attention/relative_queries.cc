@@ -2,7 +2,7 @@
 
 #include <vector>
 
-namespace tvq::transformer {
+namespace tvq {
 
 RelativeTables::RelativeTables(const AttentionConfig& config) : ones(std::make_shared<Buffer>()) {
   if (config.position_bias == PositionBias::kRelative) {
@@ -47,4 +47,4 @@ HeadScoresArgs RelativeQueries::PositionScores(int64_t rows) const {
   return {biased() ? q_w(rows) : ones, &positions_, position_scores(rows)};
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -17,7 +17,7 @@
 #include "models/runtime/stack/weight_loader.h"
 #include "models/runtime/stack/working_memory.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // What the layers of a model share.
 struct RelativeTables {
@@ -60,6 +60,6 @@ class RelativeQueries {
   float *q_u_ = nullptr, *q_w_ = nullptr, *k_ = nullptr, *position_scores_ = nullptr;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_RELATIVE_QUERIES_H_

@@ -2,7 +2,7 @@
 
 #include "kernels/ops/norm_rows.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 Vector<const float> VectorOf(const Buffer& buffer, int64_t size) {
@@ -51,4 +51,4 @@ absl::Status MlpLayer::Compute(const LayerRows& rows) {
   return Linear(device_, down);
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

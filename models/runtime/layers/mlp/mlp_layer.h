@@ -9,7 +9,7 @@
 #include "kernels/ops/linear.h"
 #include "models/runtime/stack/layer.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // Keeps nothing of a session.
 class MlpLayer : public Layer {
@@ -36,6 +36,6 @@ class MlpLayer : public Layer {
   float *normed_ = nullptr, *inside_ = nullptr;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_LAYERS_MLP_MLP_LAYER_H_

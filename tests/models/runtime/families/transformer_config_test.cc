@@ -11,7 +11,7 @@
 
 #include "models/runtime/families/families.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 using ::testing::HasSubstr;
@@ -187,4 +187,4 @@ TEST(TransformerConfigTest, RefusesSizesNobodyCanHold) {
 }
 
 }  // namespace
-}  // namespace tvq::transformer
+}  // namespace tvq

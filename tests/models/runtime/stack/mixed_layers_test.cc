@@ -17,7 +17,7 @@
 #include "tests/models/runtime/random_weights.h"
 #include "tests/models/runtime/stack/state_content.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 constexpr char kConfig[] = R"({
@@ -151,4 +151,4 @@ TEST_F(MixedLayersTest, CountsWhatItsLayersRound) {
 }
 
 }  // namespace
-}  // namespace tvq::transformer
+}  // namespace tvq

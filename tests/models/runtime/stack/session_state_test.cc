@@ -14,7 +14,7 @@
 #include "tests/models/runtime/stack/state_content.h"
 #include "tests/models/synthetic_state.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 using ::testing::ElementsAre;
@@ -123,4 +123,4 @@ TEST_F(MixedStateTest, AfterAnErrorItIsAsAfterReset) {
 }
 
 }  // namespace
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -13,7 +13,7 @@
 
 #include "models/runtime/state.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 using Content = std::map<std::string, std::vector<std::byte>>;
 
@@ -62,6 +62,6 @@ std::vector<T> ValuesOf(const Content& content, const std::string& section) {
   return values;
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_TESTS_MODELS_RUNTIME_STACK_STATE_CONTENT_H_

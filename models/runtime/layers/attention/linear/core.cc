@@ -7,7 +7,7 @@
 #include "kernels/ops/attention/linear_attention.h"
 #include "models/runtime/layers/attention/codebook.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 FeatureMap KeyMap(const AttentionConfig& c) {
@@ -103,4 +103,4 @@ absl::Status LinearCore::Decode(const RowStates& states, const AttentionRows& ro
   return LinearDecodeAttention(device_, args);
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

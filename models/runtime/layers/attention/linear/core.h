@@ -10,7 +10,7 @@
 #include "models/runtime/layers/attention/attention_core.h"
 #include "models/runtime/layers/attention/linear/parts.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 class LinearCore : public AttentionCore {
  public:
@@ -52,6 +52,6 @@ class LinearCore : public AttentionCore {
   float *q_ = nullptr, *k_ = nullptr, *query_features_ = nullptr, *key_features_ = nullptr;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_LINEAR_CORE_H_

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/runtime/stack/section_checks.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 enum Part : size_t { kKeyValueSum, kKeyValueCarry, kKeySum, kKeyCarry };
@@ -63,4 +63,4 @@ absl::Status LinearParts::CheckKeySums(const SectionInfo& info, const float* sum
   return s;
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -10,7 +10,7 @@
 #include "kernels/ops/attention/linear_attention.h"
 #include "models/runtime/stack/layer_parts.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // "key_value_sum" and "key_value_carry" [G,F,V], "key_sum" and "key_carry" [G,F], all float32.
 class LinearParts : public LayerParts {
@@ -30,6 +30,6 @@ class LinearParts : public LayerParts {
   const LinearShape shape_;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_LINEAR_PARTS_H_

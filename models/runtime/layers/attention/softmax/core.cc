@@ -6,7 +6,7 @@
 #include "kernels/ops/attention/head_scores.h"
 #include "kernels/ops/attention/softmax_attention.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 SoftmaxCore::SoftmaxCore(const AttentionConfig& config, Device& device, DType state_dtype,
                          RelativeTables tables)
@@ -50,4 +50,4 @@ absl::Status SoftmaxCore::Decode(const RowStates& states, const AttentionRows& r
   return SoftmaxDecodeAttention(device_, args);
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

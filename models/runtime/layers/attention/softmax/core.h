@@ -9,7 +9,7 @@
 #include "models/runtime/layers/attention/relative_queries.h"
 #include "models/runtime/layers/attention/softmax/parts.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 class SoftmaxCore : public AttentionCore {
  public:
@@ -39,6 +39,6 @@ class SoftmaxCore : public AttentionCore {
   RelativeQueries queries_;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_SOFTMAX_CORE_H_

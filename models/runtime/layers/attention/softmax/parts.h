@@ -7,7 +7,7 @@
 #include "kernels/ops/attention/softmax_attention.h"
 #include "models/runtime/stack/layer_parts.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // "key" [G, n, K] and "value" [G, n, V] of the shape's dtype.
 class CacheParts : public LayerParts {
@@ -30,6 +30,6 @@ class CacheParts : public LayerParts {
   const KeyValueShape shape_;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_SOFTMAX_PARTS_H_

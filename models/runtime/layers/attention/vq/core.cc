@@ -7,7 +7,7 @@
 #include "kernels/ops/backend.h"
 #include "models/runtime/layers/attention/codebook.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 VqCore::VqCore(const AttentionConfig& config, Device& device, DType state_dtype,
                const StateReads& reads, int64_t draft_rows, const VqTables& tables, int64_t layer)
@@ -115,4 +115,4 @@ absl::Status VqCore::Decode(const RowStates& states, const AttentionRows& rows) 
   return VqDecodeAttention(device_, args);
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -15,7 +15,7 @@
 #include "models/runtime/stack/key_tap.h"
 #include "models/runtime/stack/row_reads.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // What the layers of a model share.
 struct VqTables {
@@ -86,6 +86,6 @@ class VqCore : public AttentionCore, private LayerUndo {
   int32_t* undo_ = nullptr;  // [draft_rows_, undo_words()]
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_VQ_CORE_H_

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/runtime/stack/section_checks.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 enum Part : size_t {
@@ -130,4 +130,4 @@ void VqParts::Derive(const PartMemory& memory) const {
   if (shape_.read != VqRead::kExact) BuildVqReadCopy(shape_, At(memory));
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -10,7 +10,7 @@
 #include "kernels/ops/attention/vq_attention.h"
 #include "models/runtime/stack/layer_parts.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // "acc_sum" and "acc_carry" [G,S,V] float32, "acc_count" [G,S] int64, "win_code" [G,W] int32 and
 // "win_value" [G,W,V] of the shape's dtype, of which W is a ring; then, where decode reads it, the
@@ -33,6 +33,6 @@ class VqParts : public LayerParts {
   const VqShape shape_;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_VQ_PARTS_H_

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 // The angle by which entries c and K/2 + c are turned at a distance: d / lam^(2c/K).
@@ -56,4 +56,4 @@ TurnedKeys TurnedCodes::keys(const VqShape& shape) const {
           {turns_->as<const float>(), {config_.window(), config_.d_k}}};
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

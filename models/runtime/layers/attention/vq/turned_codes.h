@@ -11,7 +11,7 @@
 #include "models/runtime/layers/attention/attention_config.h"
 #include "models/runtime/stack/weight_loader.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // Of one layer.
 class TurnedCodes {
@@ -36,6 +36,6 @@ class TurnedCodes {
   Buffer codebook_;  // C [G, S, K]
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_VQ_TURNED_CODES_H_

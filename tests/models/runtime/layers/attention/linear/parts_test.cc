@@ -14,7 +14,7 @@
 #include "tests/models/runtime/stack/state_content.h"
 #include "tests/models/synthetic_state.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 class LinearPartsTest : public testing::Test {
@@ -124,4 +124,4 @@ TEST_F(LinearPartsTest, RefusesWhatNoTokensLeave) {
 }
 
 }  // namespace
-}  // namespace tvq::transformer
+}  // namespace tvq

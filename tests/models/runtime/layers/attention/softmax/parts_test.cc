@@ -16,7 +16,7 @@
 #include "tests/models/runtime/stack/state_content.h"
 #include "tests/models/synthetic_state.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 using ::testing::HasSubstr;
@@ -236,4 +236,4 @@ INSTANTIATE_TEST_SUITE_P(ValueTypes, CachePartsTest,
                          [](const auto& info) { return std::string(Name(info.param)); });
 
 }  // namespace
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -17,7 +17,7 @@
 #include "tests/models/runtime/stack/state_content.h"
 #include "tests/models/synthetic_state.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 using ::testing::HasSubstr;
@@ -174,4 +174,4 @@ TEST_P(VqPartsTest, PassesOnWhatTheReaderSays) {
 INSTANTIATE_TEST_SUITE_P(Shapes, VqPartsTest, ShapeCases(), ShapeCaseName);
 
 }  // namespace
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -8,7 +8,7 @@
 
 #include "kernels/ops/attention/vq_attention.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 struct ShapeCase {
   DType dtype;
@@ -35,6 +35,6 @@ inline std::string ShapeCaseName(const testing::TestParamInfo<ShapeCase>& info) 
   return std::string(Name(info.param.dtype)) + (info.param.read == VqRead::kInt8 ? "_copy" : "");
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
 #endif  // TVQ_TESTS_MODELS_RUNTIME_LAYERS_ATTENTION_VQ_SHAPE_CASE_H_

@@ -12,7 +12,7 @@
 #include "tests/models/runtime/layers/attention/vq/shape_case.h"
 #include "tests/models/synthetic_state.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 template <typename T>
@@ -179,4 +179,4 @@ TEST_P(VqStateTest, ShowsNothingOfAnEarlierState) {
 INSTANTIATE_TEST_SUITE_P(Shapes, VqStateTest, ShapeCases(), ShapeCaseName);
 
 }  // namespace
-}  // namespace tvq::transformer
+}  // namespace tvq

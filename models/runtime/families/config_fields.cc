@@ -1,4 +1,4 @@
-#include "models/runtime/families/fields.h"
+#include "models/runtime/families/config_fields.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace tvq::transformer {
+namespace tvq {
 namespace {
 
 constexpr int64_t kMaxFloats = int64_t{1} << 30;
@@ -14,7 +14,7 @@ constexpr int64_t kMaxFloats = int64_t{1} << 30;
 }  // namespace
 
 template <typename T>
-void Fields::Take(absl::StatusOr<T> read, T* value) {
+void ConfigFields::Take(absl::StatusOr<T> read, T* value) {
   if (read.ok()) {
     *value = *std::move(read);
   } else {
@@ -22,29 +22,29 @@ void Fields::Take(absl::StatusOr<T> read, T* value) {
   }
 }
 
-void Fields::Fail(const std::string& message) {
+void ConfigFields::Fail(const std::string& message) {
   status_ = absl::InvalidArgumentError(absl::StrCat(config_.source(), ": ", message));
 }
 
-void Fields::Common(CommonConfig* value) {
+void ConfigFields::Common(CommonConfig* value) {
   if (ok()) Take(config_.Common(), value);
 }
 
-void Fields::Int(const char* name, int64_t* value, int64_t min, int64_t max,
-                 std::optional<int64_t> fallback) {
+void ConfigFields::Int(const char* name, int64_t* value, int64_t min, int64_t max,
+                       std::optional<int64_t> fallback) {
   if (ok()) Take(config_.Int(name, min, max, fallback), value);
 }
 
-void Fields::Number(const char* name, double* value, double min, double max,
-                    std::optional<double> fallback) {
+void ConfigFields::Number(const char* name, double* value, double min, double max,
+                          std::optional<double> fallback) {
   if (ok()) Take(config_.Number(name, min, max, fallback), value);
 }
 
-void Fields::Bool(const char* name, bool* value) {
+void ConfigFields::Bool(const char* name, bool* value) {
   if (ok()) Take(config_.Bool(name, false), value);
 }
 
-size_t Fields::Choice(const char* name, const std::vector<std::string>& choices) {
+size_t ConfigFields::Choice(const char* name, const std::vector<std::string>& choices) {
   std::string found = choices[0];
   if (ok()) Take(config_.String(name, found), &found);
   const auto choice = std::find(choices.begin(), choices.end(), found);
@@ -53,18 +53,18 @@ size_t Fields::Choice(const char* name, const std::vector<std::string>& choices)
   return 0;
 }
 
-void Fields::Refuse(const char* name, const std::string& why) {
+void ConfigFields::Refuse(const char* name, const std::string& why) {
   if (ok() && config_.Has(name)) Fail(absl::StrCat(name, " must not be there: ", why));
 }
 
-void Fields::Require(bool right, const char* name, int64_t value, const std::string& wanted) {
+void ConfigFields::Require(bool right, const char* name, int64_t value, const std::string& wanted) {
   if (ok() && !right) Fail(absl::StrCat(name, " is ", value, ", must ", wanted));
 }
 
-void Fields::LimitSize(const char* names, int64_t rows, int64_t width) {
+void ConfigFields::LimitSize(const char* names, int64_t rows, int64_t width) {
   if (!ok() || width == 0 || rows <= kMaxFloats / width) return;
   Fail(absl::StrCat(names, " together ask for ", rows, " x ", width, " numbers, must be at most ",
                     kMaxFloats));
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq

@@ -1,6 +1,6 @@
 // Reading of config.json's fields as lists: the first error sticks and later calls do nothing.
-#ifndef TVQ_MODELS_RUNTIME_FAMILIES_FIELDS_H_
-#define TVQ_MODELS_RUNTIME_FAMILIES_FIELDS_H_
+#ifndef TVQ_MODELS_RUNTIME_FAMILIES_CONFIG_FIELDS_H_
+#define TVQ_MODELS_RUNTIME_FAMILIES_CONFIG_FIELDS_H_
 
 #include <cstdint>
 #include <optional>
@@ -11,14 +11,14 @@
 #include "absl/status/statusor.h"
 #include "models/runtime/config.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // A generous limit that keeps every product of two dimensions far from overflow.
 inline constexpr int64_t kMaxDim = 1 << 20;
 
-class Fields {
+class ConfigFields {
  public:
-  explicit Fields(const Config& config) : config_(config) {}
+  explicit ConfigFields(const Config& config) : config_(config) {}
 
   bool ok() const { return status_.ok(); }
   // INVALID_ARGUMENT naming file and field and what would be right.
@@ -55,6 +55,6 @@ class Fields {
   absl::Status status_;
 };
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
-#endif  // TVQ_MODELS_RUNTIME_FAMILIES_FIELDS_H_
+#endif  // TVQ_MODELS_RUNTIME_FAMILIES_CONFIG_FIELDS_H_

@@ -1,6 +1,6 @@
-// Memory of states.
-#ifndef TVQ_MODELS_RUNTIME_STACK_STATE_MEMORY_H_
-#define TVQ_MODELS_RUNTIME_STACK_STATE_MEMORY_H_
+// Memory of states, and whether others may have it after them.
+#ifndef TVQ_MODELS_RUNTIME_STACK_STATE_REUSE_H_
+#define TVQ_MODELS_RUNTIME_STACK_STATE_REUSE_H_
 
 #include <cstdint>
 #include <utility>
@@ -8,20 +8,20 @@
 #include "absl/status/statusor.h"
 #include "kernels/device/device.h"
 
-namespace tvq::transformer {
+namespace tvq {
 
 // Whether a device may keep the memory that a state leaves for the next one.
-enum class StateMemory : uint8_t { kReusable, kOnce };
+enum class StateReuse : uint8_t { kReusable, kOnce };
 
 inline absl::StatusOr<Device::Reusable> AllocateState(Device& device, int64_t bytes,
-                                                      StateMemory memory) {
+                                                      StateReuse reuse) {
   const auto size = static_cast<size_t>(bytes);
-  if (memory == StateMemory::kReusable) return device.AllocateReusable(size);
+  if (reuse == StateReuse::kReusable) return device.AllocateReusable(size);
   absl::StatusOr<Buffer> once = device.Allocate(size);
   if (!once.ok()) return once.status();
   return Device::Reusable{*std::move(once)};
 }
 
-}  // namespace tvq::transformer
+}  // namespace tvq
 
-#endif  // TVQ_MODELS_RUNTIME_STACK_STATE_MEMORY_H_
+#endif  // TVQ_MODELS_RUNTIME_STACK_STATE_REUSE_H_
