@@ -96,12 +96,6 @@ absl::StatusOr<int64_t> BudgetBytes(const std::vector<ServedModel>& models,
 
 }  // namespace
 
-int64_t MaxAdmittedSeqs(const EngineOptions& options) {
-  constexpr int64_t kUsual = 4096;  // each takes some kilobytes beside its state
-  if (options.max_num_admitted_seqs > 0) return options.max_num_admitted_seqs;
-  return std::max(options.max_num_seqs, kUsual);
-}
-
 int64_t WorkspaceBytes(const std::vector<ServedModel>& models, int64_t max_num_seqs) {
   int64_t bytes = 0;
   bool drafts = false;

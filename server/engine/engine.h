@@ -2,7 +2,6 @@
 #ifndef TVQ_SERVER_ENGINE_ENGINE_H_
 #define TVQ_SERVER_ENGINE_ENGINE_H_
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,32 +12,10 @@
 #include "models/runtime/model.h"
 #include "server/engine/engine_stats.h"
 #include "server/engine/memory/state_budget.h"
+#include "server/engine/request/engine_options.h"
 #include "server/engine/request/request.h"
 
 namespace tvq {
-
-struct EngineOptions {
-  int64_t max_num_seqs = 64;  // sequences that compute in one step; others take turns with them
-  // Sequences that were admitted and have their states; 0: as many as their bytes allow, at most
-  // 4096 or max_num_seqs if that is more.
-  int64_t max_num_admitted_seqs = 0;
-  int64_t max_num_queued_reqs = 1024;       // requests waiting
-  int64_t max_num_queued_tokens = 1 << 24;  // prompt tokens waiting
-  int64_t max_num_batched_tokens = 512;  // tokens fed in one step, decode rows first, whole chunks
-  // While requests wait for a place, so many tokens of a sample go out together.
-  int64_t stream_interval = 4;
-  // A request whose reader takes nothing for so long, while it waits for the reader, is ended.
-  std::chrono::milliseconds paused_timeout{60'000};
-  // Budget of states; 0: what the container's memory leaves, or the device's if it has its own,
-  // where all of it is taken at once.
-  int64_t state_memory_bytes = 0;
-  // Have a device that records the operations of a decode step carry them out one by one all the
-  // same, as a profile wants it.
-  bool enforce_eager = false;
-};
-
-// What max_num_admitted_seqs comes to.
-int64_t MaxAdmittedSeqs(const EngineOptions& options);
 
 // Models of one engine compute on one device.
 struct ServedModel {
@@ -58,9 +35,6 @@ struct ModelCapacity {
 // Bytes that computing takes beside states and weights: scratch, logits of `max_num_seqs` rows and
 // of drafts, and what drafts are taken from.
 int64_t WorkspaceBytes(const std::vector<ServedModel>& models, int64_t max_num_seqs);
-
-// Names a submitted request; 0 is none.
-using RequestHandle = uint64_t;
 
 // Every method may be called from any thread, from a sink's callbacks too (but Drain and the
 // destructor not from there: they wait for the loop).

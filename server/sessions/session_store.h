@@ -17,9 +17,11 @@
 #include "server/engine/engine.h"
 #include "server/engine/request/continuation.h"
 #include "server/sessions/durable/durable_tier.h"
+#include "server/sessions/record/session_limits.h"
 #include "server/sessions/record/session_record.h"
 #include "server/sessions/record/session_stats.h"
 #include "server/sessions/snapshot/byte_stream.h"
+#include "server/sessions/snapshot/snapshot_stream.h"
 
 namespace tvq {
 
@@ -99,9 +101,6 @@ struct SessionPage {
 // lie in host memory that nothing else is planned for.
 inline constexpr int64_t kMostUploadGrowth = int64_t{256} << 20;
 
-// The most bytes of a reply that is kept for a retry.
-inline constexpr size_t kMaxReplyBytes = 1 << 20;
-
 // The right to change one session, exclusive until it is destroyed. Any one thread at a time.
 class Lease {
  public:
@@ -125,25 +124,6 @@ class Lease {
   // idempotency key; it must not have more than kMaxReplyBytes then. With Durability::kDisk,
   // returns when it is stored; if that fails the commit is undone. Blocks. Once.
   virtual absl::StatusOr<SessionView> Commit(Continuation next, std::string reply) = 0;
-};
-
-// A session's snapshot in the making.
-class SnapshotStream {
- public:
-  virtual ~SnapshotStream() = default;
-  virtual int64_t total_bytes() const = 0;
-  // The next at most `max` bytes; empty at the end. Blocks.
-  virtual absl::StatusOr<std::string> Next(int64_t max) = 0;
-};
-
-// A snapshot on its way in. RESOURCE_EXHAUSTED as soon as it is larger than the limit.
-class SnapshotUpload {
- public:
-  virtual ~SnapshotUpload() = default;
-  // RESOURCE_EXHAUSTED without memory, which may be there later, and, then too_large() is true, for
-  // more bytes than any upload may have.
-  virtual absl::Status Add(std::span<const char> bytes) = 0;
-  virtual bool too_large() const = 0;
 };
 
 // A session on its way from another server, which keeps id, owner, version, times and marks. One

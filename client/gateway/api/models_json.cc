@@ -18,7 +18,7 @@ OrderedJson Shortest(float value) {
   return OrderedJson::parse(digits);
 }
 
-OrderedJson ToJson(const v1::ImageShape& image) {
+OrderedJson ImageJson(const v1::ImageShape& image) {
   return {{"height", image.height()},
           {"width", image.width()},
           {"channels", image.channels()},
@@ -76,7 +76,7 @@ OrderedJson ToJson(const v1::Model& model) {
           {"can_encode", model.can_encode()},
           {"fingerprint", model.fingerprint()},
           {"has_chat_template", model.has_chat_template()},
-          {"image", model.has_image() ? ToJson(model.image()) : OrderedJson()}};
+          {"image", model.has_image() ? ImageJson(model.image()) : OrderedJson()}};
 }
 
 OrderedJson ToJson(const v1::GetServerInfoResponse& info) {

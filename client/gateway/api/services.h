@@ -10,9 +10,9 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/gateway/api/metrics.h"
 #include "client/gateway/api/side_threads.h"
 #include "client/gateway/http/router.h"
-#include "client/gateway/metrics.h"
 #include "client/gateway/upstream/channel.h"
 
 namespace tvq::gateway {

@@ -20,6 +20,9 @@ namespace tvq {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
+// Names a submitted request; 0 is none.
+using RequestHandle = uint64_t;
+
 inline double Seconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "server/engine/engine.h"
 #include "server/engine/memory/state_budget.h"
+#include "server/engine/request/engine_options.h"
 #include "server/engine/request/request.h"
 #include "server/engine/request/text_stream.h"
 #include "server/engine/request/token_counts.h"

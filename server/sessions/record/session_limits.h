@@ -15,6 +15,9 @@ inline constexpr int32_t kMaxForks = 128;     // of one call
 inline constexpr int64_t kDefaultPageSize = 100;
 inline constexpr int64_t kMaxPageSize = 1000;
 
+// The most bytes of a reply that is kept for a retry.
+inline constexpr size_t kMaxReplyBytes = 1 << 20;
+
 }  // namespace tvq
 
 #endif  // TVQ_SERVER_SESSIONS_RECORD_SESSION_LIMITS_H_

@@ -11,7 +11,6 @@
 #include "server/sessions/record/record_json.h"
 #include "server/sessions/record/replies.h"
 #include "server/sessions/record/session_limits.h"
-#include "server/sessions/session_store.h"
 #include "server/sessions/snapshot/frame.h"
 
 namespace tvq {

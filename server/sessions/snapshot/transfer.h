@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
-#include "server/sessions/session_store.h"
+#include "server/engine/request/continuation.h"
 #include "server/sessions/snapshot/blob.h"
 #include "server/sessions/snapshot/snapshot.h"
+#include "server/sessions/snapshot/snapshot_stream.h"
 
 namespace tvq {
 

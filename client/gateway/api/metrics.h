@@ -1,6 +1,6 @@
 // What the gateway counts, for Prometheus.
-#ifndef TVQ_CLIENT_GATEWAY_METRICS_H_
-#define TVQ_CLIENT_GATEWAY_METRICS_H_
+#ifndef TVQ_CLIENT_GATEWAY_API_METRICS_H_
+#define TVQ_CLIENT_GATEWAY_API_METRICS_H_
 
 #include <chrono>
 #include <cstdint>
@@ -37,4 +37,4 @@ class Metrics {
 
 }  // namespace tvq::gateway
 
-#endif  // TVQ_CLIENT_GATEWAY_METRICS_H_
+#endif  // TVQ_CLIENT_GATEWAY_API_METRICS_H_

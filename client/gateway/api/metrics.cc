@@ -1,4 +1,4 @@
-#include "client/gateway/metrics.h"
+#include "client/gateway/api/metrics.h"
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
