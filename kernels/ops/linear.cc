@@ -61,29 +61,40 @@ absl::Status CheckWeight(const char* op, const LinearWeight* weight, int64_t out
   return absl::OkStatus();
 }
 
+absl::Status CheckParts(const char* op, std::span<const HostMatrix> parts) {
+  if (parts.empty()) return ArgumentError(op, "no matrix given");
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const HostMatrix& part = parts[i];
+    if (part.out < 0 || part.in <= 0 || part.in != parts[0].in) {
+      return ArgumentError(op, absl::StrCat("parts[", i, "] is [", part.out, ",", part.in,
+                                            "], expected [n,", parts[0].in, "], both above 0"));
+    }
+    if (part.data == nullptr && part.out > 0) {
+      return ArgumentError(op, absl::StrCat("parts[", i, "] has no data"));
+    }
+    if (part.dtype == DType::kInt8 && part.scales == nullptr && part.out > 0) {
+      return ArgumentError(op, absl::StrCat("parts[", i, "] is int8 and has no scales"));
+    }
+    if (part.dtype == DType::kInt4) {
+      return ArgumentError(op, absl::StrCat("parts[", i,
+                                            "] is int4, expected float32, bfloat16 "
+                                            "or int8"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckArgs(const Device&, const PackRowsArgs& args) {
   constexpr const char* kOp = "PackLinear";
-  const std::span<const HostMatrix> parts = args.parts;
-  if (parts.empty()) return ArgumentError(kOp, "no matrix given");
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const HostMatrix& part = parts[i];
-    if (part.out < 0 || part.in <= 0 || part.in != parts[0].in) {
-      return ArgumentError(kOp, absl::StrCat("parts[", i, "] is [", part.out, ",", part.in,
-                                             "], expected [n,", parts[0].in, "], both above 0"));
-    }
-    if (part.data == nullptr && part.out > 0) {
-      return ArgumentError(kOp, absl::StrCat("parts[", i, "] has no data"));
-    }
-    if (part.dtype == DType::kInt8 && part.scales == nullptr && part.out > 0) {
-      return ArgumentError(kOp, absl::StrCat("parts[", i, "] is int8 and has no scales"));
-    }
-    if (part.dtype == DType::kInt4) {
-      return ArgumentError(kOp, absl::StrCat("parts[", i,
-                                             "] is int4, expected float32, bfloat16 "
-                                             "or int8"));
-    }
+  if (args.packed == nullptr) return ArgumentError(kOp, "packed is missing");
+  if (absl::Status s = CheckParts(kOp, args.parts); !s.ok()) return s;
+  if (args.dtype != DType::kInt8) return absl::OkStatus();
+  for (size_t i = 0; i < args.parts.size(); ++i) {
+    if (args.parts[i].scales != nullptr || args.parts[i].out == 0) continue;
+    return ArgumentError(kOp,
+                         absl::StrCat("parts[", i, "] has no scales, expected those of int8 rows"));
   }
   return absl::OkStatus();
 }
@@ -123,7 +134,7 @@ absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatr
     if (absl::Status s = PackRows(device, {parts, dtype, &weight}); !s.ok()) return s;
     return weight;
   }
-  if (absl::Status s = CheckArgs(device, PackRowsArgs{parts}); !s.ok()) return s;
+  if (absl::Status s = CheckParts("PackLinear", parts); !s.ok()) return s;
   std::vector<HostMatrix> scaled(parts.begin(), parts.end());
   const absl::StatusOr<std::vector<float>> scales = FindScales(device, scaled);
   if (!scales.ok()) return scales.status();

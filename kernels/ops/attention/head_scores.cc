@@ -1,5 +1,7 @@
 #include "kernels/ops/attention/head_scores.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/ops/check.h"
 
@@ -35,8 +37,9 @@ absl::Status CheckVqAssign(const char* op, const VqAssignArgs& args) {
 
 absl::Status CheckArgs(const Device&, const PackHeadKeysArgs& args) {
   constexpr const char* kOp = "PackHeadKeys";
+  if (args.packed == nullptr) return ArgumentError(kOp, "packed is missing");
   const Tensor<const float, 3>& keys = args.keys;
-  if (keys.size() <= 0) {
+  if (*std::min_element(keys.shape.begin(), keys.shape.end()) <= 0) {
     return ArgumentError(kOp,
                          absl::StrCat("keys is [", keys.dim(0), ",", keys.dim(1), ",", keys.dim(2),
                                       "], expected [heads,rows,width], each above 0"));

@@ -437,5 +437,15 @@ TEST_F(LinearChecksTest, PackingRefusesUnequalWidths) {
               "parts[0] is int4, expected float32, bfloat16 or int8");
 }
 
+TEST_F(LinearChecksTest, PackingRowsNamesWhatIsMissing) {
+  LinearWeight packed;
+  ExpectError(PackRows(*device_, {{&matrix_, 1}, DType::kFloat32, nullptr}),
+              "PackLinear: packed is missing");
+  ExpectError(PackRows(*device_, {{&matrix_, 1}, DType::kInt8, &packed}),
+              "PackLinear: parts[0] has no scales, expected those of int8 rows");
+  const HostMatrix no_rows{nullptr, 0, 4};
+  EXPECT_TRUE(PackRows(*device_, {{&no_rows, 1}, DType::kInt8, &packed}).ok());
+}
+
 }  // namespace
 }  // namespace tvq

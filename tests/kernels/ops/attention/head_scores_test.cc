@@ -327,7 +327,12 @@ TEST(HeadScoresCheckTest, NamesWhatIsWrong) {
   EXPECT_THAT(scores({2, 4, 5}, {2, 4, 4}),
               HasSubstr("4 heads, expected a multiple of the keys' 3"));
   HeadKeys none;
-  EXPECT_FALSE(PackHeadKeys(*cpu, {{data.keys.data(), {0, 1, 1}}, &none}).ok());
+  const auto pack = [&](std::array<int64_t, 3> shape, HeadKeys* packed) {
+    return std::string(PackHeadKeys(*cpu, {{data.keys.data(), shape}, packed}).message());
+  };
+  EXPECT_THAT(pack({0, 1, 1}, &none), HasSubstr("PackHeadKeys: keys is [0,1,1], expected"));
+  EXPECT_THAT(pack({-1, -1, 1}, &none), HasSubstr("PackHeadKeys: keys is [-1,-1,1], expected"));
+  EXPECT_THAT(pack({1, 1, 1}, nullptr), HasSubstr("PackHeadKeys: packed is missing"));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HeadScoresTest, ::testing::ValuesIn(AllDevices()), kCaseName);
