@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "tests/models/runtime/stack/mixed_model.h"
 #include "tests/models/runtime/stack/state_content.h"
+#include "tests/models/runtime/stack/wrapped_layer.h"
 
 namespace tvq {
 namespace {
@@ -98,6 +102,51 @@ TEST(MixedLayersReadsTest, AreCountedOfTheLayersThatReport) {
   EXPECT_EQ(want.rows, got.rows);
   EXPECT_EQ(want.rows_read, got.rows_read);
   EXPECT_NEAR(want.skipped_mass, got.skipped_mass, 1e-6);
+}
+
+// Fills the memory that it shares with the other layers with NaN ahead of each call.
+class PoisonedLayer : public WrappedLayer {
+ public:
+  using WrappedLayer::WrappedLayer;
+
+  void Reserve(int64_t rows, WorkingMemory& memory) override {
+    memory.Share(&first_, 0);
+    WrappedLayer::Reserve(rows, memory);
+    memory.Share(&last_, 0);
+  }
+  absl::Status Prefill(const LayerState& state, const LayerRows& rows) override {
+    Poison();
+    return WrappedLayer::Prefill(state, rows);
+  }
+  absl::Status Decode(const RowStates& states, const LayerRows& rows) override {
+    Poison();
+    return WrappedLayer::Decode(states, rows);
+  }
+
+ private:
+  void Poison() const {
+    ASSERT_LT(first_, last_);
+    std::fill(first_, last_, std::numeric_limits<float>::quiet_NaN());
+  }
+
+  float *first_ = nullptr, *last_ = nullptr;
+};
+
+TEST(MixedLayersMemoryTest, NoLayerReadsWhatAnotherLeft) {
+  for (const auto& [block, bias] : {std::pair("standard", "relative"), {"gated", "toeplitz"}}) {
+    MixedOptions options{.block = block, .position_bias = bias};
+    MixedModel clean(Cpu(), options);
+    options.wrap = [](std::unique_ptr<Layer> layer) {
+      return std::make_unique<PoisonedLayer>(std::move(layer));
+    };
+    MixedModel poisoned(Cpu(), options);
+    const auto a = clean.NewState(), b = poisoned.NewState();
+    EXPECT_EQ(poisoned.PrefillTo(*b, 250), clean.PrefillTo(*a, 250)) << block;
+    EXPECT_EQ(poisoned.StepTo(*b, 260), clean.StepTo(*a, 260)) << block;
+    const auto c = clean.NewState(), d = poisoned.NewState();
+    EXPECT_EQ(poisoned.Step({d.get(), b.get()}), clean.Step({c.get(), a.get()})) << block;
+    EXPECT_EQ(ContentOf(*b), ContentOf(*a)) << block;
+  }
 }
 
 }  // namespace
