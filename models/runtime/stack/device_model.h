@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -66,14 +67,19 @@ template <typename Layers>
 absl::Status DeviceModel::Load(WeightSource& source, const LoadOptions& options,
                                const Layers& layers) {
   WeightLoader loader(source, options);
-  vocabulary_.LoadEmbedding(loader);
   int64_t done = 0;
+  const auto loaded = [&] {
+    if (options.progress && loader.status().ok()) options.progress(++done, std::ssize(layers) + 2);
+  };
+  vocabulary_.LoadEmbedding(loader);
+  loaded();
   for (const auto& layer : layers) {
     if (!loader.status().ok()) return loader.status();
     layer->Load(loader);
-    if (options.progress) options.progress(++done, std::ssize(layers));
+    loaded();
   }
   vocabulary_.LoadLogits(loader);
+  loaded();
   info_.parameters = loader.parameters();
   info_.weight_bytes = loader.bytes();
   info_.weight_rounding = loader.rounding();

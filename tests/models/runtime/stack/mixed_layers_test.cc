@@ -149,5 +149,16 @@ TEST(MixedLayersMemoryTest, NoLayerReadsWhatAnotherLeft) {
   }
 }
 
+// Both ends, and the two layers of each standard block.
+TEST(MixedLayersLoadTest, ShowsItsProgress) {
+  int64_t last = 0;
+  const MixedModel model(Cpu(), {.progress = [&](int64_t done, int64_t total) {
+                           EXPECT_EQ(done, last + 1);
+                           EXPECT_EQ(total, 2 * MixedModel::kBlocks + 2);
+                           last = done;
+                         }});
+  EXPECT_EQ(last, 2 * MixedModel::kBlocks + 2);
+}
+
 }  // namespace
 }  // namespace tvq

@@ -26,6 +26,7 @@ struct MixedOptions {
   StateReads reads;
   // What the stack gets in the place of a layer; empty: the layer.
   std::function<std::unique_ptr<Layer>(std::unique_ptr<Layer>)> wrap;
+  std::function<void(int64_t done, int64_t total)> progress;
 };
 
 class MixedModel {
@@ -41,6 +42,7 @@ class MixedModel {
     config.common.max_position = 1000;
     LoadOptions options;
     options.device = device_;
+    options.progress = mixed.progress;
     StackLayers made = Layers(config, mixed.reads);
     for (auto& layer : made.layers) {
       if (mixed.wrap) layer = mixed.wrap(std::move(layer));
