@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/runtime/layers/attention/linear/parts.h"
 #include "models/runtime/layers/attention/softmax/parts.h"
 #include "models/runtime/layers/attention/vq/parts.h"
+#include "tests/models/host_memory.h"
 #include "tests/models/runtime/stack/state_content.h"
 #include "tests/models/synthetic_state.h"
 
@@ -18,6 +21,28 @@ namespace tvq {
 namespace {
 
 using ::testing::ElementsAre;
+
+// Where the call that comes after `left` more fails, and all behind it, as those of a GPU do.
+class FailingMemory : public HostMemory {
+ public:
+  static constexpr int64_t kNever = int64_t{1} << 60;
+
+  absl::StatusOr<Buffer> Allocate(size_t bytes) override {
+    if (absl::Status s = Call(); !s.ok()) return s;
+    return HostMemory::Allocate(bytes);
+  }
+  absl::Status CopyWithin(void* to, const void* from, size_t bytes) override {
+    absl::Status s = Call();
+    return s.ok() ? HostMemory::CopyWithin(to, from, bytes) : s;
+  }
+
+  int64_t left = kNever;
+
+ private:
+  absl::Status Call() {
+    return --left < 0 ? absl::UnavailableError("the memory is gone") : absl::OkStatus();
+  }
+};
 
 // A state whose layers keep different things: of constant size, a ring, and pages.
 class MixedStateTest : public testing::Test {
@@ -27,6 +52,12 @@ class MixedStateTest : public testing::Test {
     auto state = New();
     EXPECT_TRUE(Synthesize(*state, layout_.Sections(position), position, seed).ok());
     return state;
+  }
+
+  void ExpectBlank(const SessionState& state) {
+    EXPECT_EQ(state.position(), 0);
+    EXPECT_EQ(state.bytes(), layout_.Bytes(0));
+    EXPECT_EQ(ContentOf(state), ContentOf(*New()));
   }
 
   const VqParts vq_{{.kv_heads = 2, .codes = 3, .window = 5, .value = 5}};
@@ -117,9 +148,68 @@ TEST_F(MixedStateTest, AfterAnErrorItIsAsAfterReset) {
   Set<int32_t>(content, "layers.1.win_code", 0, 3);
   const absl::Status status = LoadContent(*state, 300, content);
   EXPECT_EQ(status.message(), "layers.1.win_code[0] is 3, must be 0 to 2");
-  EXPECT_EQ(state->position(), 0);
-  EXPECT_EQ(state->bytes(), layout_.Bytes(0));
-  EXPECT_EQ(ContentOf(*state), ContentOf(*New()));
+  ExpectBlank(*state);
+}
+
+TEST_F(MixedStateTest, PositionsThatNoStateHasAreRefused) {
+  for (const auto& [position, message] :
+       {std::pair(int64_t{-1}, "position is -1, must be 0 to 4611686018427387904"),
+        {(int64_t{1} << 62) + 1,
+         "position is 4611686018427387905, must be 0 to 4611686018427387904"},
+        {int64_t{1001}, "a context of 1001 tokens, must have at most 1000"}}) {
+    const auto state = Synthesized(300, 5);
+    const absl::Status status = LoadContent(*state, position, {});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(), message);
+    ExpectBlank(*state);
+  }
+}
+
+// One that nobody has fed yet, and one that was fed and reset.
+TEST_F(MixedStateTest, ACopyOfABlankStateIsBlank) {
+  const auto fresh = New(), reset = Synthesized(300, 5);
+  ASSERT_TRUE(reset->Reset().ok());
+  for (const auto* blank : {fresh.get(), reset.get()}) {
+    const auto state = Synthesized(600, 6);
+    ASSERT_TRUE(state->CopyFrom(*blank).ok());
+    ExpectBlank(*state);
+  }
+}
+
+// Wherever they fail: at a page, its place in a list, or what is copied.
+TEST_F(MixedStateTest, AfterACopyOrALoadThatFailsItIsAsAfterReset) {
+  FailingMemory memory;
+  const auto original = Synthesized(700, 5);
+  const Content content = ContentOf(*original);
+  const auto make = [&](int64_t position, uint64_t seed) {
+    auto state = SessionState::Create(memory, layout_).value();
+    EXPECT_TRUE(Synthesize(*state, layout_.Sections(position), position, seed).ok());
+    return state;
+  };
+  const auto source = make(700, 5);
+  const auto expect_blank_after_each_failure =
+      [&](const std::function<absl::Status(SessionState&)>& change) {
+        for (int64_t calls = 0;; ++calls) {
+          const auto state = make(300, 6);
+          memory.left = calls;
+          const absl::Status status = change(*state);
+          memory.left = FailingMemory::kNever;
+          if (status.ok()) {
+            EXPECT_EQ(ContentOf(*state), content);
+            return calls;
+          }
+          EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+          ExpectBlank(*state);
+        }
+      };
+  // A page that is taken and one list of it, three pages and the block.
+  EXPECT_EQ(
+      expect_blank_after_each_failure([&](SessionState& state) { return state.CopyFrom(*source); }),
+      2 + 3 + 1);
+  // Of two layers in pages each has its part of three, of two others theirs of the block.
+  EXPECT_EQ(expect_blank_after_each_failure(
+                [&](SessionState& state) { return LoadContent(state, 700, content); }),
+            2 + 2 * 3 + 2);
 }
 
 }  // namespace

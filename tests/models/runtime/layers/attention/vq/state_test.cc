@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "models/runtime/layers/attention/vq/parts.h"
 #include "models/runtime/stack/session_state.h"
 #include "tests/models/runtime/layers/attention/vq/shape_case.h"
+#include "tests/models/runtime/stack/state_content.h"
 #include "tests/models/synthetic_state.h"
 
 namespace tvq {
@@ -174,6 +176,20 @@ TEST_P(VqStateTest, ShowsNothingOfAnEarlierState) {
   synthesize(*state, 50, 1);
   ASSERT_TRUE(state->Reset().ok());
   expect_blank(*state);
+}
+
+TEST_P(VqStateTest, APositionThatNoStateHasLeavesItBlank) {
+  const Content blank = ContentOf(*New());
+  for (const int64_t position : {int64_t{-1}, (int64_t{1} << 62) + 1}) {
+    const std::unique_ptr<SessionState> state = New();
+    Synthesize(*state, 50, 1);
+    const absl::Status status = LoadContent(*state, position, {});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(),
+              absl::StrCat("position is ", position, ", must be 0 to 4611686018427387904"));
+    EXPECT_EQ(state->position(), 0);
+    EXPECT_EQ(ContentOf(*state), blank);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, VqStateTest, ShapeCases(), ShapeCaseName);
