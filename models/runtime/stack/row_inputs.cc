@@ -3,13 +3,28 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace tvq {
+namespace {
+
+// Of what views hold: they lie one behind the other.
+constexpr size_t kViewAlignment = 8;
+
+}  // namespace
 
 absl::StatusOr<RowInputs> RowInputs::Create(Device& device, int64_t rows,
                                             std::span<const size_t> view_bytes) {
   RowInputs inputs;
   const auto n = static_cast<size_t>(rows);
-  for (const size_t bytes : view_bytes) inputs.views_to_.push_back(inputs.view_bytes() + bytes);
+  for (const size_t bytes : view_bytes) {
+    if (bytes % kViewAlignment != 0) {
+      return absl::InternalError(absl::StrCat("layer ", inputs.views_to_.size(), " has views of ",
+                                              bytes, " bytes, must be a multiple of ",
+                                              kViewAlignment));
+    }
+    inputs.views_to_.push_back(inputs.view_bytes() + bytes);
+  }
   // The widest elements first, so that all are aligned.
   inputs.views_ = n * sizeof(int64_t);
   inputs.tokens_ = inputs.views_ + n * inputs.view_bytes();
