@@ -40,8 +40,9 @@ class StateLayout {
   int64_t block_bytes() const { return block_bytes_; }
   // A page's: every one has room behind the parts for a list of pages, since a list for the longest
   // context, which may be any, would be far larger than the pages of a session that never comes
-  // near; so the device only gets blocks of one size, which fill reserved memory to the last. 0:
-  // nothing grows.
+  // near; so where all parts are in pages the device only gets blocks of one size, which fill
+  // reserved memory to the last. Where others are not, it gets blocks of two sizes, and a gap that
+  // blocks leave may hold no page (kernels/host/slab.h). 0: nothing grows.
   int64_t page_bytes() const { return page_bytes_; }
   int64_t list_offset() const { return list_offset_; }
   int64_t max_position() const { return max_position_; }
