@@ -1,5 +1,7 @@
 #include "models/runtime/stack/state_layout.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace tvq {
@@ -22,8 +24,7 @@ StateLayout::StateLayout(const std::vector<Kept>& layers, int64_t max_position)
     layers_.push_back(std::move(layer));
   }
   if (list_offset_ == 0) return;
-  const int64_t pages = max_position / kKeyValuePage + (max_position % kKeyValuePage > 0 ? 1 : 0);
-  page_bytes_ = list_offset_ + Aligned(8 * std::min(pages, KeyValuePages::kListed));
+  page_bytes_ = list_offset_ + Aligned(8 * std::min(PagesOf(max_position), KeyValuePages::kListed));
 }
 
 int64_t StateLayout::Bytes(int64_t tokens) const {

@@ -3,13 +3,13 @@
 #ifndef TVQ_MODELS_RUNTIME_STACK_STATE_LAYOUT_H_
 #define TVQ_MODELS_RUNTIME_STACK_STATE_LAYOUT_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "kernels/ops/attention/softmax_attention.h"
 #include "models/runtime/stack/layer_parts.h"
+#include "models/runtime/stack/state_reuse.h"
 #include "models/runtime/stack/working_memory.h"
 #include "models/runtime/state.h"
 
@@ -46,21 +46,21 @@ class StateLayout {
   int64_t page_bytes() const { return page_bytes_; }
   int64_t list_offset() const { return list_offset_; }
   int64_t max_position() const { return max_position_; }
-  int64_t Pages(int64_t tokens) const {
-    if (page_bytes_ == 0) return 0;
-    return tokens / kKeyValuePage + (tokens % kKeyValuePage > 0 ? 1 : 0);
-  }
+  int64_t Pages(int64_t tokens) const { return page_bytes_ == 0 ? 0 : PagesOf(tokens); }
 
   // Device bytes of a state after `tokens` tokens; kMostBytes where that is more, whatever the
   // context's limit.
   int64_t Bytes(int64_t tokens) const;
-  static constexpr int64_t kMostBytes = int64_t{1} << 60;
 
   // As State::Sections.
   std::vector<SectionInfo> Sections(int64_t position) const;
   std::vector<SectionInfo> LayerSections(size_t layer, int64_t position) const;
 
  private:
+  static int64_t PagesOf(int64_t tokens) {
+    return tokens / kKeyValuePage + (tokens % kKeyValuePage > 0 ? 1 : 0);
+  }
+
   std::vector<Layer> layers_;
   int64_t block_bytes_ = 0, page_bytes_ = 0, list_offset_ = 0;
   const int64_t max_position_;

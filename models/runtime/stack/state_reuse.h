@@ -10,6 +10,10 @@
 
 namespace tvq {
 
+// A state that would take more is said to take so many: more than any device has, and far enough
+// from the largest integer.
+inline constexpr int64_t kMostBytes = int64_t{1} << 60;
+
 // Whether a device may keep the memory that a state leaves for the next one.
 enum class StateReuse : uint8_t { kReusable, kOnce };
 

@@ -8,9 +8,6 @@
 namespace tvq {
 namespace {
 
-// More than any device has, and far enough from the largest integer.
-constexpr int64_t kMostBytes = int64_t{1} << 60;
-
 int64_t RowBytes(int64_t width, int64_t tokens) {
   if (tokens > kMostBytes / (width * static_cast<int64_t>(sizeof(float)))) return kMostBytes;
   return Aligned(tokens * width * static_cast<int64_t>(sizeof(float)));

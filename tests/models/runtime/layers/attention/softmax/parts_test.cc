@@ -69,7 +69,7 @@ TEST_P(CachePartsTest, BytesOfAnyLengthAreANumber) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(layout_.Bytes(0), 0);
   EXPECT_EQ(layout_.Bytes(257), Bytes(2));
-  EXPECT_EQ(layout_.Bytes(kMost), StateLayout::kMostBytes);
+  EXPECT_EQ(layout_.Bytes(kMost), kMostBytes);
 }
 
 // With every token that may come, not with the square of them: a page of any context is of one
