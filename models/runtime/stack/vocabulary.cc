@@ -53,7 +53,7 @@ absl::Status Vocabulary::Embed(Vector<const int32_t> tokens, Vector<const int64_
   args.table = embedding_.data();
   args.dtype = embedding_dtype_;
   args.vocab = config_.common.vocab_size;
-  args.scales = {embedding_scales_.as<const float>(), {args.vocab}};
+  args.scales = VectorOf(embedding_scales_, args.vocab);
   args.ids = tokens;
   args.positions = positions;
   args.position_scale = position_scale_;
@@ -68,8 +68,8 @@ absl::StatusOr<Matrix<float>> Vocabulary::Norm(Matrix<float> x) const {
   NormRowsArgs args;
   args.norm = config_.norm;
   args.x = x;
-  args.gain = {norm_gain_.as<const float>(), {config_.d_model}};
-  args.bias = {norm_bias_.as<const float>(), {config_.d_model}};
+  args.gain = VectorOf(norm_gain_, config_.d_model);
+  args.bias = VectorOf(norm_bias_, config_.d_model);
   args.out = normed;
   if (absl::Status s = NormRows(device_, args); !s.ok()) return s;
   return normed;
@@ -81,7 +81,7 @@ absl::Status Vocabulary::Logits(Matrix<float> x, Matrix<float> out) const {
   LinearArgs args;
   args.x = *normed;
   args.weight = &logits_;
-  args.bias = {logits_bias_.as<const float>(), {out.dim(1)}};
+  args.bias = VectorOf(logits_bias_, out.dim(1));
   args.scale = static_cast<float>(config_.logit_scale);
   args.y = out;
   return Linear(device_, args);

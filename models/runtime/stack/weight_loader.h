@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/device/device.h"
+#include "kernels/device/tensor.h"
 #include "kernels/ops/attention/head_scores.h"
 #include "kernels/ops/linear.h"
 #include "models/runtime/registry.h"
@@ -28,6 +29,11 @@ struct MatrixValues {
 
   HostMatrix View() const;
 };
+
+// A vector of `size` that WeightLoader::Upload moved.
+inline Vector<const float> VectorOf(const Buffer& uploaded, int64_t size) {
+  return {uploaded.as<const float>(), {size}};
+}
 
 class WeightLoader {
  public:

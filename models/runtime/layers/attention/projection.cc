@@ -39,8 +39,8 @@ absl::Status Projection::Project(const LayerRows& rows, QkvgProjectionArgs args)
     args.value_activation = Activation::kNone;
   }
   args.x = rows.x;
-  args.gain = {norm_gain_.as<const float>(), {config_.d_model}};
-  args.bias = {norm_bias_.as<const float>(), {config_.d_model}};
+  args.gain = VectorOf(norm_gain_, config_.d_model);
+  args.bias = VectorOf(norm_bias_, config_.d_model);
   args.weight = &qkvg_;
   args.v = v(n);
   args.g = g(n);

@@ -3,13 +3,6 @@
 #include "kernels/ops/norm_rows.h"
 
 namespace tvq {
-namespace {
-
-Vector<const float> VectorOf(const Buffer& buffer, int64_t size) {
-  return {buffer.as<const float>(), {size}};
-}
-
-}  // namespace
 
 void MlpLayer::Load(WeightLoader& loader) {
   norm_gain_ = loader.Upload(loader.Read(prefix() + "mlp_norm.weight", {width_}));
