@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,11 +23,13 @@ constexpr int64_t SizeOf(Element element) {
       return 1;
     case Element::kBFloat16:
       return 2;
+    case Element::kFloat32:
+    case Element::kInt32:
+      return 4;
     case Element::kInt64:
       return 8;
-    default:
-      return 4;
   }
+  std::abort();
 }
 // Of float32 or bfloat16.
 constexpr Element ElementOf(DType dtype) {
