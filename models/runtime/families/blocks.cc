@@ -1,7 +1,5 @@
 #include "models/runtime/families/blocks.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "models/runtime/layers/attention/attention_layer.h"
 #include "models/runtime/layers/mlp/mlp_layer.h"

@@ -1,7 +1,7 @@
 // Decode: one token of each of a batch of sessions, or several where they may be taken back.
 #include <algorithm>
 #include <functional>
-#include <utility>
+#include <span>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
