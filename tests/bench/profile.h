@@ -18,7 +18,8 @@ struct OpTime {
   double seconds = 0;
 };
 
-// From now on. For one device of the process, whose steps are not recorded.
+// From now on; told twice, as told once. For one device of the process, whose steps are not
+// recorded.
 void TimeEveryOp(Device& device);
 
 // What ops took since the last call of this function, in the backend's order; ops that were not
