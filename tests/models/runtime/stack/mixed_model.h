@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/runtime/families/blocks.h"
+#include "models/runtime/families/family.h"
 #include "models/runtime/layers/attention/linear/core.h"
 #include "models/runtime/layers/attention/softmax/core.h"
 #include "models/runtime/layers/attention/vq/core.h"
@@ -37,8 +38,9 @@ class MixedModel {
 
   explicit MixedModel(std::shared_ptr<Device> device, const MixedOptions& mixed = {})
       : device_(std::move(device)) {
-    TransformerConfig config =
-        ParseTransformerConfig(Config::Parse(Json(mixed), "test").value()).value();
+    TransformerConfig config = ParseTransformerConfig(Config::Parse(Json(mixed), "test").value(),
+                                                      TransformerVqFamily().fields)
+                                   .value();
     config.common.max_position = 1000;
     LoadOptions options;
     options.device = device_;
@@ -104,7 +106,8 @@ class MixedModel {
     TransformerConfig linear = config;
     linear.n_code = 0;
     VqTables tables(config);
-    if (reads.skip_mass > 0) tables.row_reads = std::make_shared<RowReads>(config, *device_);
+    if (reads.skip_mass > 0)
+      tables.row_reads = std::make_shared<RowReads>(config.n_head, config.n_kv_head, *device_);
     StackLayers made;
     made.layers =
         MakeBlocks(config, *device_, [&](int64_t block) -> std::unique_ptr<AttentionCore> {
