@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "models/runtime/config.h"
+#include "models/runtime/config/config.h"
 #include "models/runtime/weights.h"
 
 namespace tvq {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/read_file.h"
 #include "kernels/ops/sample.h"
-#include "models/runtime/config.h"
+#include "models/runtime/config/config.h"
 
 namespace tvq {
 namespace {

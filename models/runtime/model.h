@@ -16,7 +16,7 @@
 #include "kernels/device/device.h"
 #include "kernels/ops/sample.h"
 #include "kernels/ops/token_logprobs.h"
-#include "models/runtime/config.h"
+#include "models/runtime/config/config.h"
 #include "models/runtime/state.h"
 #include "models/runtime/tokenizer/tokenizer.h"
 

@@ -21,7 +21,7 @@
 #include "base/output_file.h"
 #include "base/variables.h"
 #include "kernels/numbers/parse_dtype.h"
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "models/verify/compare.h"
 #include "models/verify/expected.h"
 #include "models/verify/rounding.h"

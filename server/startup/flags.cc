@@ -16,7 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "base/flags.h"
 #include "base/host_port.h"
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "server/drain/hand_over.h"
 #include "server/startup/find_models.h"
 

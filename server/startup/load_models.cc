@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "kernels/numbers/parse_dtype.h"
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "server/startup/progress_bar.h"
 #include "server/startup/readable_bytes.h"
 

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/numbers/parse_dtype.h"
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "models/verify/rounding.h"
 #include "tests/bench/benches.h"
 #include "tests/bench/sessions.h"

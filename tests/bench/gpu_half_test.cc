@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "tests/bench/benches.h"
 #include "tests/bench/profile.h"
 #include "tests/bench/sessions.h"

@@ -20,7 +20,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/numbers/parse_dtype.h"
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "tests/bench/benches.h"
 #include "tests/bench/folder.h"
 #include "tests/bench/statistics.h"

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "kernels/numbers/bfloat16.h"
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "models/runtime/weights.h"
 #include "tests/models/runtime/random_weights.h"
 

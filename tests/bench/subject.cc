@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "kernels/numbers/parse_dtype.h"
 #include "models/runtime/families/families.h"
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "tests/bench/profile.h"
 #include "tests/models/runtime/random_weights.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/runtime/families/transformer_config.h"
+#include "models/runtime/families/transformer/transformer_config.h"
 #include "models/runtime/model.h"
 #include "tests/bench/options.h"
 

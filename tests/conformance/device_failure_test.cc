@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "models/runtime/tokenizer/tokenizer.h"
 #include "server/sessions/durable/disk/tier_disk.h"
 #include "server/sessions/store/store.h"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "models/runtime/tokenizer/tokenizer.h"
 #include "server/engine/engine.h"
 #include "tests/conformance/oracle.h"

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "tests/conformance/oracle.h"
 #include "tests/conformance/test_weights.h"
 #include "tests/kernels/test_devices.h"

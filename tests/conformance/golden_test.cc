@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "models/verify/compare.h"
 #include "models/verify/expected.h"
 #include "models/verify/rounding.h"

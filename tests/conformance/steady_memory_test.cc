@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "models/runtime/tokenizer/tokenizer.h"
 #include "server/sessions/store/store.h"
 #include "tests/conformance/oracle.h"

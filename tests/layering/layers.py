@@ -10,9 +10,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 KERNELS = ["kernels/device", "kernels/host", "kernels/numbers", "kernels/ops"]
-MODEL = ["models/runtime/model.h", "models/runtime/state.h", "models/runtime/config.h", "models/runtime/begin_id.h",
+MODEL = ["models/runtime/model.h", "models/runtime/state.h", "models/runtime/config", "models/runtime/begin_id.h",
          "models/runtime/tokenizer"]
-RUNTIME = ["models/runtime", "models/runtime/tokenizer"]
+RUNTIME = ["models/runtime", "models/runtime/config", "models/runtime/tokenizer"]
 STACK = RUNTIME + ["models/runtime/stack"]
 ATTENTION = "models/runtime/layers/attention"
 ATTENTION_KINDS = [str(folder.relative_to(ROOT)) for folder in sorted((ROOT / ATTENTION).iterdir()) if folder.is_dir()]
@@ -34,17 +34,19 @@ ALLOWED = {
     "kernels/cpu": KERNELS,
     "kernels/cuda": KERNELS,
     "kernels/no_cuda": KERNELS + ["kernels/cuda/make_device.h"],
-    "models/runtime": KERNELS + ["models/runtime/tokenizer"],
-    "models/runtime/tokenizer": ["models/runtime", "models/runtime/sentencepiece_shim"],
-    "models/runtime/registry.cc": KERNELS + RUNTIME + ["models/runtime/families"],
+    "models/runtime/config": [],
+    "models/runtime/tokenizer": ["models/runtime/config", "models/runtime/sentencepiece_shim"],
+    "models/runtime": KERNELS + RUNTIME,
+    "models/runtime/registry": KERNELS + RUNTIME + ["models/runtime/families"],
     "models/runtime/stack": KERNELS + RUNTIME,
     **{layer: KERNELS + STACK for layer in LAYERS},
     **{kind: KERNELS + STACK + [ATTENTION] for kind in ATTENTION_KINDS},
-    "models/runtime/families": KERNELS + STACK + LAYERS + ATTENTION_KINDS + ["models/runtime/families/encoder"],
-    "models/runtime/families/encoder": KERNELS + STACK + LAYERS + ["models/runtime/families/blocks.h",
-                                                                   "models/runtime/families/transformer_config.h"],
+    "models/runtime/families/transformer": KERNELS + STACK + LAYERS,
+    "models/runtime/families/encoder": KERNELS + STACK + LAYERS + ["models/runtime/families/transformer"],
+    "models/runtime/families": KERNELS + STACK + LAYERS + ATTENTION_KINDS + ["models/runtime/families/transformer",
+                                                                             "models/runtime/families/encoder"],
     "models/runtime/sentencepiece_shim": [],
-    "models/verify": KERNELS + ["kernels/cpu", "models/runtime", "models/runtime/tokenizer"],
+    "models/verify": KERNELS + RUNTIME + ["kernels/cpu", "models/runtime/registry"],
     "proto": [],
     "server/engine/memory": [],
     "server/engine/request": MODEL + SAMPLING + ["server/engine/memory"],
@@ -73,7 +75,7 @@ ALLOWED = {
     "server/rpc/calls/snapshots": ENGINE + MODEL + SESSIONS + ["proto"] + RPC[:5],
     "server/rpc/services": ENGINE + MODEL + SESSIONS + ["proto", "server/rpc/limits/connections", "server/rpc/listen"] + RPC,
     "server/drain": ["proto", "server/rpc/access", "server/rpc/wire"] + SESSIONS,
-    "server/startup": KERNELS + ENGINE + STORE + RPC + ["models/runtime", "models/runtime/tokenizer", "server/rpc/listen",
+    "server/startup": KERNELS + ENGINE + STORE + RPC + RUNTIME + ["models/runtime/registry", "server/rpc/listen",
                        "server/sessions/durable/disk", "server/sessions/durable/redis", "server/metrics", "server/drain"],
     "server/main.cc": KERNELS + ENGINE + STORE + RPC + ["server/metrics", "server/startup"],
     "client/cpp": ["proto"],
@@ -157,6 +159,26 @@ def check_file(root, path):
             yield f"{path}:{number}: {unit} may not include {include.group(1)}"
         elif unit not in KNOWS_FAMILIES and not include and FAMILY.search(line):
             yield f"{path}:{number}: names a family of models outside models/runtime/families: {line.strip()}"
+
+
+def circles(root):
+    """The units that include one another, by whatever way round."""
+    root = Path(root)
+    includes = {unit: set() for unit in ALLOWED}
+    for path in sources(root):
+        headers = (INCLUDE.match(line) for line in (root / path).read_text().splitlines())
+        units = {unit_of(header.group(1)) for header in headers if header}
+        includes[unit_of(path)] |= units - {unit_of(path), None}
+
+    def reached(unit):
+        seen, left = set(), [unit]
+        while left:
+            new = includes[left.pop()] - seen
+            seen |= new
+            left += new
+        return seen
+
+    return sorted(unit for unit in includes if unit in reached(unit))
 
 
 def sources(root):

@@ -21,6 +21,18 @@ def test_sources_keep_the_order():
     assert layers.check(ROOT) == []
 
 
+def test_no_units_include_one_another():
+    assert layers.circles(ROOT) == []
+
+
+def test_a_circle_is_caught(tmp_path):
+    plant(tmp_path, "server/engine/memory/budget.h", '#include "server/engine/request/request.h"\n')
+    plant(tmp_path, "server/engine/request/request.h", '#include "server/engine/scheduling/turns.h"\n')
+    plant(tmp_path, "server/engine/scheduling/turns.h", '#include "server/engine/memory/budget.h"\n')
+    plant(tmp_path, "server/engine/engine.h", '#include "server/engine/memory/budget.h"\n')
+    assert layers.circles(tmp_path) == ["server/engine/memory", "server/engine/request", "server/engine/scheduling"]
+
+
 def test_order_has_no_cycle_between_top_units():
     # kernels and kernels/ops are one layer in two folders, as are models/runtime and its parts.
     def top(name):
@@ -42,7 +54,7 @@ def test_every_family_has_its_name_watched():
 
 
 @pytest.mark.parametrize("path, line", [
-    ("kernels/cpu/linear/avx2.cc", '#include "models/runtime/config.h"'),
+    ("kernels/cpu/linear/avx2.cc", '#include "models/runtime/config/config.h"'),
     ("kernels/ops/linear.cc", '#include "kernels/cpu/thread_pool.h"'),
     ("kernels/device/tensor.h", "#include <grpcpp/grpcpp.h>"),
     ("kernels/device/device.h", '#include "kernels/ops/backend.h"'),
@@ -50,7 +62,7 @@ def test_every_family_has_its_name_watched():
     ("models/runtime/weights.cc", '#include "server/engine/request/request.h"'),
     ("models/runtime/weights.cc", '#include "models/runtime/families/families.h"'),
     ("models/runtime/stack/stack.cc", '#include "models/runtime/layers/attention/vq/core.h"'),
-    ("models/runtime/config.cc", '  if (family == "transformer_vq") return VqShape(json);'),
+    ("models/runtime/config/config.cc", '  if (family == "transformer_vq") return VqShape(json);'),
     ("server/engine/engine.cc", '#include "models/runtime/stack/stack.h"'),
     ("server/engine/engine.cc", '#include "kernels/cpu/cpu_device.h"'),
     ("server/engine/engine.cc", '#include "tvq/v1/generation.pb.h"'),
@@ -74,7 +86,7 @@ def test_planted_violation_is_caught(tmp_path, path, line):
 @pytest.mark.parametrize("path, line", [
     ("kernels/cpu/linear/avx2.cc", "#include <immintrin.h>"),
     ("kernels/ops/linear.cc", '#include "kernels/device/device.h"'),
-    ("models/runtime/registry.cc", '#include "models/runtime/families/families.h"'),
+    ("models/runtime/registry/registry.cc", '#include "models/runtime/families/families.h"'),
     ("models/runtime/families/families.cc", "class TransformerVqState {};"),
     ("models/runtime/layers/attention/vq/parts.cc", '#include "models/runtime/layers/attention/attention_core.h"'),
     ("server/engine/engine.cc", '#include "models/runtime/model.h"'),

@@ -23,9 +23,10 @@ absl::StatusOr<const Family*> FindFamily(const Config& config) {
   const std::vector<Family>& families = AllFamilies();
   const auto found = std::ranges::find(families, *type, &Family::model_type);
   if (found != families.end()) return &*found;
+  const auto name = [](std::string* out, const Family& family) { *out += family.model_type; };
   return absl::InvalidArgumentError(
       absl::StrCat(config.source(), ": model_type is ", Quoted(*type),
-                   ", must be one of: ", absl::StrJoin(Families(), ", ")));
+                   ", must be one of: ", absl::StrJoin(families, ", ", name)));
 }
 
 }  // namespace tvq

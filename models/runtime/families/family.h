@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "models/runtime/families/transformer_config.h"
-#include "models/runtime/registry.h"
+#include "models/runtime/families/transformer/transformer_config.h"
+#include "models/runtime/load_options.h"
 #include "models/runtime/stack/stack.h"
 
 namespace tvq {

@@ -1,8 +1,8 @@
 #include <memory>
 #include <utility>
 
-#include "models/runtime/families/blocks.h"
 #include "models/runtime/families/family.h"
+#include "models/runtime/families/transformer/blocks.h"
 #include "models/runtime/layers/attention/softmax/core.h"
 
 namespace tvq {

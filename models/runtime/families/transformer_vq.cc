@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "models/runtime/families/blocks.h"
 #include "models/runtime/families/family.h"
+#include "models/runtime/families/transformer/blocks.h"
 #include "models/runtime/layers/attention/vq/core.h"
 
 namespace tvq {

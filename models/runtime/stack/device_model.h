@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "models/runtime/load_options.h"
 #include "models/runtime/model.h"
-#include "models/runtime/registry.h"
 #include "models/runtime/stack/layer.h"
 #include "models/runtime/stack/row_inputs.h"
 #include "models/runtime/stack/stack_config.h"

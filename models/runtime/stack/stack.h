@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "models/runtime/load_options.h"
 #include "models/runtime/model.h"
-#include "models/runtime/registry.h"
 #include "models/runtime/stack/device_model.h"
 #include "models/runtime/stack/key_tap.h"
 #include "models/runtime/stack/layer.h"

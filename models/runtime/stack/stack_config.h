@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/ops/norm_rows.h"
-#include "models/runtime/config.h"
+#include "models/runtime/config/config.h"
 
 namespace tvq {
 

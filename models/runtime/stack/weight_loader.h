@@ -15,7 +15,7 @@
 #include "kernels/device/tensor.h"
 #include "kernels/ops/attention/head_scores.h"
 #include "kernels/ops/linear.h"
-#include "models/runtime/registry.h"
+#include "models/runtime/load_options.h"
 #include "models/runtime/weights.h"
 
 namespace tvq {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/runtime/config.h"
+#include "models/runtime/config/config.h"
 
 namespace tvq {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "models/runtime/config.h"
+#include "models/runtime/config/config.h"
 #include "models/runtime/tokenizer/tokenizer.h"
 
 namespace tvq {

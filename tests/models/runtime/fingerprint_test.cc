@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "tests/models/runtime/random_weights.h"
 #include "tests/models/runtime/safetensors_bytes.h"
 #include "tests/models/runtime/temp_dir.h"

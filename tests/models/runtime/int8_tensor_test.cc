@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "tests/kernels/int8_matrix.h"
 #include "tests/models/runtime/random_weights.h"
 #include "tests/models/runtime/safetensors_bytes.h"

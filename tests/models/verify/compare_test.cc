@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 
 namespace tvq::verify {
 namespace {

@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "tests/server/sessions/memory_tier.h"
 #include "tests/server/sessions/store_harness.h"
 #include "tests/server/sessions/tiny_model.h"

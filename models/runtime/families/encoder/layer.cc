@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "kernels/ops/attention/head_scores.h"
-#include "models/runtime/families/blocks.h"
+#include "models/runtime/families/transformer/blocks.h"
 #include "models/runtime/layers/attention/codebook.h"
 
 namespace tvq {

@@ -8,7 +8,7 @@
 
 #include "kernels/ops/attention/vq_encoder.h"
 #include "models/runtime/families/encoder/encoding_state.h"
-#include "models/runtime/families/transformer_config.h"
+#include "models/runtime/families/transformer/transformer_config.h"
 #include "models/runtime/layers/attention/projection.h"
 #include "models/runtime/layers/mlp/mlp_layer.h"
 #include "models/runtime/stack/key_tap.h"

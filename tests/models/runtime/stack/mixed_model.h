@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/runtime/families/blocks.h"
 #include "models/runtime/families/family.h"
+#include "models/runtime/families/transformer/blocks.h"
 #include "models/runtime/layers/attention/linear/core.h"
 #include "models/runtime/layers/attention/softmax/core.h"
 #include "models/runtime/layers/attention/vq/core.h"

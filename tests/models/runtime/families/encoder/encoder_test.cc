@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 #include "tests/models/runtime/random_weights.h"
 
 namespace tvq {

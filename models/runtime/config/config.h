@@ -1,5 +1,5 @@
-#ifndef TVQ_MODELS_RUNTIME_CONFIG_H_
-#define TVQ_MODELS_RUNTIME_CONFIG_H_
+#ifndef TVQ_MODELS_RUNTIME_CONFIG_CONFIG_H_
+#define TVQ_MODELS_RUNTIME_CONFIG_CONFIG_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -124,4 +124,4 @@ absl::StatusOr<GenerationDefaults> LoadGenerationDefaults(const std::string& dir
 
 }  // namespace tvq
 
-#endif  // TVQ_MODELS_RUNTIME_CONFIG_H_
+#endif  // TVQ_MODELS_RUNTIME_CONFIG_CONFIG_H_

@@ -1,18 +1,15 @@
-// Loads a model directory by the family its config.json names.
-#ifndef TVQ_MODELS_RUNTIME_REGISTRY_H_
-#define TVQ_MODELS_RUNTIME_REGISTRY_H_
+// How a model is loaded.
+#ifndef TVQ_MODELS_RUNTIME_LOAD_OPTIONS_H_
+#define TVQ_MODELS_RUNTIME_LOAD_OPTIONS_H_
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "absl/status/statusor.h"
 #include "kernels/device/device.h"
 #include "models/runtime/model.h"
-#include "models/runtime/weights.h"
 
 namespace tvq {
 
@@ -48,19 +45,6 @@ inline DType StateDType(const LoadOptions& options) {
   return options.state_dtype.value_or(DefaultStateDType(options.dtype));
 }
 
-// Reads config, weights and tokenizer of `dir`. Errors name file, tensor and offset.
-absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,
-                                                 const LoadOptions& options);
-
-// A model of the given config with weights from `weights`; `tokenizer` may be null where no text is
-// used.
-absl::StatusOr<std::unique_ptr<Model>> BuildModel(const Config& config, WeightSource& weights,
-                                                  std::unique_ptr<Tokenizer> tokenizer,
-                                                  const LoadOptions& options);
-
-// Families that can be loaded, sorted.
-std::vector<std::string> Families();
-
 }  // namespace tvq
 
-#endif  // TVQ_MODELS_RUNTIME_REGISTRY_H_
+#endif  // TVQ_MODELS_RUNTIME_LOAD_OPTIONS_H_

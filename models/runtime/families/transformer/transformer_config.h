@@ -1,13 +1,13 @@
 // Shape and options of a transformer (docs/model-format.md).
-#ifndef TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_CONFIG_H_
-#define TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_CONFIG_H_
+#ifndef TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_TRANSFORMER_CONFIG_H_
+#define TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_TRANSFORMER_CONFIG_H_
 
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/runtime/config.h"
+#include "models/runtime/config/config.h"
 #include "models/runtime/layers/attention/attention_config.h"
 
 namespace tvq {
@@ -33,4 +33,4 @@ absl::StatusOr<TransformerConfig> ParseTransformerConfig(const Config& config,
 
 }  // namespace tvq
 
-#endif  // TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_CONFIG_H_
+#endif  // TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_TRANSFORMER_CONFIG_H_

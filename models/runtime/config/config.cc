@@ -1,4 +1,4 @@
-#include "models/runtime/config.h"
+#include "models/runtime/config/config.h"
 
 #include <array>
 #include <cmath>

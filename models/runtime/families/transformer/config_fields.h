@@ -1,6 +1,6 @@
 // Reading of config.json's fields as lists: the first error sticks and later calls do nothing.
-#ifndef TVQ_MODELS_RUNTIME_FAMILIES_CONFIG_FIELDS_H_
-#define TVQ_MODELS_RUNTIME_FAMILIES_CONFIG_FIELDS_H_
+#ifndef TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_CONFIG_FIELDS_H_
+#define TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_CONFIG_FIELDS_H_
 
 #include <cstdint>
 #include <optional>
@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "models/runtime/config.h"
+#include "models/runtime/config/config.h"
 
 namespace tvq {
 
@@ -57,4 +57,4 @@ class ConfigFields {
 
 }  // namespace tvq
 
-#endif  // TVQ_MODELS_RUNTIME_FAMILIES_CONFIG_FIELDS_H_
+#endif  // TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_CONFIG_FIELDS_H_

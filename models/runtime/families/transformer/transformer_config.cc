@@ -1,4 +1,4 @@
-#include "models/runtime/families/transformer_config.h"
+#include "models/runtime/families/transformer/transformer_config.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/runtime/families/config_fields.h"
+#include "models/runtime/families/transformer/config_fields.h"
 
 namespace tvq {
 namespace {

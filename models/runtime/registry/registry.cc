@@ -1,4 +1,4 @@
-#include "models/runtime/registry.h"
+#include "models/runtime/registry/registry.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "models/runtime/families/blocks.h"
+#include "models/runtime/families/transformer/blocks.h"
 
 #include "absl/strings/str_cat.h"
 #include "models/runtime/layers/attention/attention_layer.h"

@@ -1,5 +1,5 @@
 // The fields that kinds of attention and blocks have or lack, and sizes that nobody can hold.
-#include "models/runtime/families/transformer_config.h"
+#include "models/runtime/families/transformer/transformer_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

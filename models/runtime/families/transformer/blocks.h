@@ -1,6 +1,6 @@
 // How the layers of a transformer follow one another (docs/mathematics.md).
-#ifndef TVQ_MODELS_RUNTIME_FAMILIES_BLOCKS_H_
-#define TVQ_MODELS_RUNTIME_FAMILIES_BLOCKS_H_
+#ifndef TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_BLOCKS_H_
+#define TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_BLOCKS_H_
 
 #include <cstdint>
 #include <functional>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/device/device.h"
-#include "models/runtime/families/transformer_config.h"
+#include "models/runtime/families/transformer/transformer_config.h"
 #include "models/runtime/layers/attention/attention_core.h"
 #include "models/runtime/stack/layer.h"
 
@@ -26,4 +26,4 @@ std::vector<std::unique_ptr<Layer>> MakeBlocks(
 
 }  // namespace tvq
 
-#endif  // TVQ_MODELS_RUNTIME_FAMILIES_BLOCKS_H_
+#endif  // TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_BLOCKS_H_
