@@ -9,7 +9,7 @@ import pytest
 from bystander import Bystander
 from certificates import Authority
 from metrics_endpoint import free_port, scrape
-from raw_http2 import PING, frame
+from raw_http2 import HEADERS, PING, WINDOW_UPDATE, frame
 from reset_storm import GENERATE, UNKNOWN, Attacker, insecure_tls, requests, storm
 from server_process import wait_until
 from test_keys import bearer, line
@@ -90,6 +90,46 @@ def test_streams_beyond_the_limit(guarded, acknowledges):
     with Attacker(server.address, acknowledges=acknowledges, reads=False) as attacker, Bystander(server, bearer("alpha")):
         attacker.send(b"".join(requests(STORM, reset=False)))
         wait_until(lambda: not attacker.send(frame(PING, 0, 0, bytes(8))), "the connection is closed")
+
+
+CONTINUATION = 9
+
+
+@pytest.mark.parametrize("endless", [
+    b"\x00\x01a\x7f" + b"\x80\x80\x80\x80\x07",  # a field whose text has 2 GiB
+    b"\x00\x01a\x7f",  # or whose length does not end
+])
+def test_headers_without_end(guarded, endless):
+    """gRPC parses what it has of them again for each piece that comes, on the threads that all connections share."""
+    server, piece = guarded(), frame(CONTINUATION, 0, 1, b"\x80" * 16384)
+    begin = frame(HEADERS, 0, 1, endless)
+    with Bystander(server, bearer("alpha")) as bystander:
+        for _ in range(4):
+            with Attacker(server.address) as attacker:
+                attacker.send(begin)
+                wait_until(lambda: not attacker.send(piece), "the connection is closed")
+    assert server.closed_connections() >= 1
+    assert "headers that do not end" in server.stderr()
+    assert bystander.seconds
+
+
+def test_frames_that_ask_for_nothing(guarded):
+    server = guarded()
+    with Bystander(server, bearer("alpha")), Attacker(server.address) as attacker:
+        window_updates = b"".join(itertools.repeat(frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1"), 1000))
+        wait_until(lambda: not attacker.send(window_updates), "the connection is closed")
+    assert server.closed_connections() == 1
+
+
+def test_a_compressed_message_is_not_expanded(guarded):
+    server = guarded()
+    before = server.resident_bytes()
+    call = server.api.generation_grpc.GenerationServiceStub(server.channel).Tokenize
+    with pytest.raises(grpc.RpcError, match="Compression algorithm 'gzip' is disabled") as refused:
+        call(server.api.generation.TokenizeRequest(model="bytes", text="x" * (8 << 20)), metadata=bearer("alpha"),
+             compression=grpc.Compression.Gzip)
+    assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    assert server.most_resident_bytes() - before < 4 << 20
 
 
 def test_resets_below_the_limit_are_served(guarded):

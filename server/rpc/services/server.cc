@@ -109,6 +109,9 @@ void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   quota.SetMaxThreads(kSynchronousThreads);
   builder->SetResourceQuota(quota);
   builder->SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  // gRPC 1.51 expands a message to whatever size, before anybody has seen a key.
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                               Milliseconds(options.keepalive_timeout));

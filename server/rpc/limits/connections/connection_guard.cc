@@ -57,6 +57,9 @@ const char* What(ResetLimiter::Reason reason) {
     case ResetLimiter::Reason::kBytes:
       return "bytes of requests under way, of too many of clients without a key "
              "(--max-connection-bytes)";
+    case ResetLimiter::Reason::kBarren:
+      return "bytes that brought neither a call nor a whole message: headers that do not end, or "
+             "frames that ask for nothing";
     case ResetLimiter::Reason::kCrowd:
       return "streams, of too many that clients without a key opened together, or reset";
   }

@@ -17,7 +17,8 @@ struct Group {
     kResets,   // of the connection, or of its network
     kStreams,  // of the connection, or of its network
     kCrowd,    // streams or resets of all without a key
-    kBytes     // of all without a key
+    kBytes,    // of all without a key
+    kBarren    // bytes of the connection
   };
 
   struct Verdict {

@@ -42,7 +42,9 @@ std::vector<ResetLimiter::Verdict> ResetLimiter::Look(const std::vector<Connecti
   for (auto& [name, network] : networks_) JudgeTogether(&network, now, &closed);
   crowd_.Judge(&closed);
   for (const Verdict& verdict : closed) {
-    if (Network* const network = Find(verdict.connection.peer)) network->wary_until = now + kWary;
+    if (Network* const network = Remember(verdict.connection.peer, now)) {
+      network->wary_until = now + kWary;
+    }
   }
   Forget(open, now);
   return closed;
@@ -53,11 +55,8 @@ void ResetLimiter::Count(const Connection& connection, Time now) {
   const Lately fresh = one.See(connection, limits_, now);
   if (one.HasGone(now)) return;
   if (connection.standing != Standing::kKeyHolder) crowd_.Add(&one, fresh);
-  Network* network = Find(connection.peer);
-  if (network == nullptr && fresh.opened > 0 && networks_.size() < kMaxNetworks) {
-    network = &networks_[NetworkOf(connection.peer.ip)];
-    network->lately.at = now;
-  }
+  Network* const network =
+      fresh.opened > 0 ? Remember(connection.peer, now) : Find(connection.peer);
   if (network == nullptr) return;
   network->live += connection.live();
   if (!one.closed) network->Add(&one, fresh);
@@ -67,7 +66,9 @@ void ResetLimiter::JudgeAlone(Watched* one, Time now, std::vector<Verdict>* clos
   const double per_second = limits_.max_resets_per_second;
   const double share = ShareOf(Find(one->seen.peer), now);
   const auto max_streams = static_cast<double>(limits_.max_streams);
-  if (per_second > 0 && one->churn() > Part(share, per_second)) {
+  if (one->IsBarren(share * static_cast<double>(limits_.max_message_bytes))) {
+    Group::Close(one, Reason::kBarren, one->barren, closed);
+  } else if (per_second > 0 && one->churn() > Part(share, per_second)) {
     Group::Close(one, Reason::kResets, one->churn(), closed);
   } else if (one->live() > kLiveForOpen * max_streams ||
              (per_second > 0 && share < 1 && one->new_live() > Part(share, max_streams))) {
@@ -89,6 +90,16 @@ void ResetLimiter::JudgeTogether(Network* network, Time now, std::vector<Verdict
 ResetLimiter::Network* ResetLimiter::Find(const Address& peer) {
   const auto found = networks_.find(NetworkOf(peer.ip));
   return found == networks_.end() ? nullptr : &found->second;
+}
+
+// Null if there are too many.
+ResetLimiter::Network* ResetLimiter::Remember(const Address& peer, Time now) {
+  Network* network = Find(peer);
+  if (network == nullptr && networks_.size() < kMaxNetworks) {
+    network = &networks_[NetworkOf(peer.ip)];
+    network->lately.at = now;
+  }
+  return network;
 }
 
 // Of all limits, that it may come up to at once.

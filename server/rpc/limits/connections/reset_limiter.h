@@ -23,6 +23,8 @@ namespace tvq {
 // once. gRPC may take in streams for a while before it ends any, reset or not; all are live until
 // then. A client that keeps to the limit of open streams never has many more than that live.
 //
+// A connection whose bytes bring nothing is closed, whoever's it is (Watched::IsBarren).
+//
 // The connections of one network (NetworkOf) together may reset kConnections times what one may,
 // and have twice as many new streams live; beyond it those with the most are closed. For kWary
 // after one was closed its network may do only kAfterStorm of all this at once: it opens another,
@@ -66,6 +68,7 @@ class ResetLimiter {
   void JudgeAlone(Watched* one, Time now, std::vector<Verdict>* closed);
   void JudgeTogether(Network* network, Time now, std::vector<Verdict>* closed);
   Network* Find(const Address& peer);
+  Network* Remember(const Address& peer, Time now);
   double ShareOf(const Network* network, Time now) const;
   void Forget(const std::vector<Connection>& open, Time now);
 

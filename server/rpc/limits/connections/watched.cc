@@ -27,11 +27,15 @@ Lately Watched::See(Connection connection, const ConnectionLimits& limits, Time 
                      .reset = static_cast<double>(connection.failed - seen.failed),
                      .at = now};
   const int64_t came = connection.bytes - seen.bytes;
+  const bool is_new = lately.at == Time();
+  const double seconds = is_new ? 0 : std::chrono::duration<double>(now - lately.at).count();
   lately.Leak(limits.max_resets_per_second, now);
   lately.opened += fresh.opened;
   lately.reset += fresh.reset;
   lately.bytes += static_cast<double>(came);
-  CountBytes(connection, came, limits.max_message_bytes);
+  const int64_t unfinished = CountUnfinished(connection);
+  under_way = std::min(under_way + came, unfinished * kMostFraming * limits.max_message_bytes);
+  CountBarren(connection, came, unfinished, seconds);
   if (closed && came > 0 && now - *closed > kClosing) closed.reset();
   const auto counts = [](const Connection& c) {
     return std::tuple(c.started, c.succeeded, c.failed, c.bytes);
@@ -45,11 +49,26 @@ Lately Watched::See(Connection connection, const ConnectionLimits& limits, Time 
 // failed has had a message. A stream may have several, and fail after one: surplus messages must
 // not hide a later request that is unfinished. It may also be answered without one, so no more are
 // taken for unfinished than streams are live.
-void Watched::CountBytes(const Connection& connection, int64_t came, int64_t max_message_bytes) {
+int64_t Watched::CountUnfinished(const Connection& connection) {
   const int64_t beyond = connection.messages + connection.failed - connection.started;
   surplus = std::min(std::max(surplus, beyond), beyond + connection.live());
-  const int64_t unfinished = surplus - beyond;
-  under_way = std::min(under_way + came, unfinished * kMostFraming * max_message_bytes);
+  return surplus - beyond;
+}
+
+void Watched::CountBarren(const Connection& connection, int64_t came, int64_t unfinished,
+                          double seconds) {
+  const auto of_client = [](const Connection& c) {
+    return std::tuple(c.started, c.messages, c.failed);
+  };
+  if (of_client(connection) != of_client(seen)) {
+    barren = 0;
+    expected = 0;
+  } else {
+    const double usual = kBarrenPerSecond * seconds +
+                         kBarrenPerSent * static_cast<double>(connection.sent - seen.sent);
+    barren = std::max(0.0, barren + static_cast<double>(came) - usual);
+  }
+  expected = std::max(expected, std::min(unfinished, kMostExpected));
 }
 
 }  // namespace tvq

@@ -46,6 +46,23 @@ struct Watched {
   std::optional<Time> closed;  // since when; gRPC is yet to find out
   Time changed;                // when it was last seen to do anything
 
+  // Bytes that came since the client last began a stream, sent a whole message or gave up a stream:
+  // so many may come at once, and then as many each second, beside some for each message that goes
+  // to it, whose windows and pings it answers, and those of the messages that may be under way.
+  // More are headers that do not end, which gRPC 1.51 parses again for each read, or frames that
+  // ask for nothing.
+  static constexpr double kBarrenAtOnce = 256 << 10;
+  static constexpr double kBarrenPerSecond = 64 << 10;
+  static constexpr double kBarrenPerSent = 64;
+  static constexpr int64_t kMostExpected = 8;  // messages
+  static constexpr double kMostUsualFraming = 1.25;
+  double barren = 0;
+  int64_t expected = 0;  // the most messages that have been under way at once since then
+  bool IsBarren(double max_message_bytes) const {
+    const double messages = static_cast<double>(expected) * kMostUsualFraming * max_message_bytes;
+    return barren > kBarrenAtOnce + messages;
+  }
+
   // Returns what came since the last time. Its bytes are 0 if no descriptor was left to count them.
   Lately See(Connection connection, const ConnectionLimits& limits, Time now);
 
@@ -57,7 +74,9 @@ struct Watched {
   double new_live() const { return std::min(lately.opened, live()); }
 
  private:
-  void CountBytes(const Connection& connection, int64_t came, int64_t max_message_bytes);
+  // Requests that have not come whole.
+  int64_t CountUnfinished(const Connection& connection);
+  void CountBarren(const Connection& connection, int64_t came, int64_t unfinished, double seconds);
 };
 
 }  // namespace tvq

@@ -199,6 +199,55 @@ TEST_F(ResetLimiterTest, StreamsThatAreLiveBecauseNoneEndsAreBoundedForANetwork)
   EXPECT_EQ(verdicts_[0].reason, kStreams);
 }
 
+TEST_F(ResetLimiterTest, BytesThatBringNothingMayBeFew) {
+  Open(1).bytes = 256 << 10;
+  EXPECT_THAT(Look(), IsEmpty());
+  for (int second = 0; second < 60; ++second) {
+    At(1).bytes += 64 << 10;
+    EXPECT_THAT(Look(seconds(1)), IsEmpty());
+  }
+  At(1).bytes += 257 << 10;
+  EXPECT_THAT(Look(), ElementsAre(1));
+  EXPECT_EQ(verdicts_[0].reason, ResetLimiter::Reason::kBarren);
+}
+
+TEST_F(ResetLimiterTest, ARequestThatIsUnderWayHasItsBytes) {
+  Open(1).started = 1;
+  EXPECT_THAT(Look(), IsEmpty());
+  At(1).bytes += 20 << 20;  // a message's, a quarter more, and some
+  EXPECT_THAT(Look(), IsEmpty());
+  At(1).succeeded = 1;  // refused, and its client has not heard of it yet
+  EXPECT_THAT(Look(), IsEmpty());
+  At(1).bytes += 300 << 10;
+  EXPECT_THAT(Look(), ElementsAre(1));
+}
+
+TEST_F(ResetLimiterTest, WhatAClientDoesAllowsForItsBytes) {
+  Open(1);
+  for (int call = 0; call < 20; ++call) {
+    At(1).started += 1;
+    At(1).messages += 1;
+    At(1).bytes += 16 << 20;
+    EXPECT_THAT(Look(), IsEmpty());
+    At(1).succeeded += 1;
+  }
+  At(1).started += 1;
+  for (int step = 0; step < 100; ++step) {  // it reads a stream
+    At(1).sent += 1000;
+    At(1).bytes += 60'000;
+    EXPECT_THAT(Look(), IsEmpty());
+  }
+}
+
+TEST_F(ResetLimiterTest, AWaryNetworksRequestsMayBeATenth) {
+  Open(1).bytes = 300 << 10;
+  Look(milliseconds(0));
+  Open(2).started = 1;
+  Look();
+  At(2).bytes += (2 << 20) + (300 << 10);
+  EXPECT_THAT(Look(), ElementsAre(2));
+}
+
 TEST_F(ResetLimiterTest, WithoutALimitOfResetsOnlyLiveStreamsCount) {
   limiter_.emplace(ConnectionLimits{.max_resets_per_second = 0, .max_streams = 1000});
   for (int id = 1; id <= 5; ++id) Open(id).started = 1000;
