@@ -36,6 +36,7 @@ struct Connection {
   int64_t messages = 0;   // that came whole
   int64_t sent = 0;       // messages, to the client
   int64_t bytes = 0;      // that came
+  int64_t unread = 0;     // of them, those that gRPC has not read
   bool ended = false;     // it has no socket any more, though gRPC lists it
   // When the last stream was opened, or the last message sent to the client, if that came later.
   absl::Time last_used = absl::InfinitePast();

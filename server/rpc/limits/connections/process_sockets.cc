@@ -2,6 +2,7 @@
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cstdint>
@@ -22,6 +23,11 @@ int64_t BytesReceived(int fd) {
   socklen_t length = sizeof(info);
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return 0;
   return static_cast<int64_t>(info.tcpi_bytes_received);
+}
+
+int64_t BytesUnread(int fd) {
+  int bytes = 0;
+  return ioctl(fd, FIONREAD, &bytes) == 0 ? bytes : 0;
 }
 
 }  // namespace
@@ -57,6 +63,7 @@ void CountBytes(std::vector<Connection>* connections) {
     const auto found = by_ends.find({peer.ip, peer.port, local.ip, local.port});
     if (found == by_ends.end()) return;
     found->second->bytes = BytesReceived(fd);
+    found->second->unread = BytesUnread(fd);
     by_ends.erase(found);
   });
   for (const auto& [ends, connection] : by_ends) connection->ended = all;

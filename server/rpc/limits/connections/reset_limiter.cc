@@ -66,7 +66,8 @@ void ResetLimiter::JudgeAlone(Watched* one, Time now, std::vector<Verdict>* clos
   const double per_second = limits_.max_resets_per_second;
   const double share = ShareOf(Find(one->seen.peer), now);
   const auto max_streams = static_cast<double>(limits_.max_streams);
-  if (one->IsBarren(share * static_cast<double>(limits_.max_message_bytes))) {
+  if (one->IsBarren(share * static_cast<double>(limits_.max_message_bytes)) ||
+      one->IsSlow(share, now)) {
     Group::Close(one, Reason::kBarren, one->barren, closed);
   } else if (per_second > 0 && one->churn() > Part(share, per_second)) {
     Group::Close(one, Reason::kResets, one->churn(), closed);

@@ -11,10 +11,14 @@ namespace {
 // as long.
 constexpr int64_t kMostFraming = 10;
 
+double Seconds(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 }  // namespace
 
 void Lately::Leak(double per_second, Time now) {
-  const double seconds = std::chrono::duration<double>(now - at).count();
+  const double seconds = Seconds(now - at);
   opened = std::max(0.0, opened - per_second * seconds);
   reset = std::max(0.0, reset - per_second * seconds);
   bytes *= std::exp2(-seconds);
@@ -28,7 +32,7 @@ Lately Watched::See(Connection connection, const ConnectionLimits& limits, Time 
                      .at = now};
   const int64_t came = connection.bytes - seen.bytes;
   const bool is_new = lately.at == Time();
-  const double seconds = is_new ? 0 : std::chrono::duration<double>(now - lately.at).count();
+  const double seconds = is_new ? 0 : Seconds(now - lately.at);
   lately.Leak(limits.max_resets_per_second, now);
   lately.opened += fresh.opened;
   lately.reset += fresh.reset;
@@ -36,6 +40,7 @@ Lately Watched::See(Connection connection, const ConnectionLimits& limits, Time 
   const int64_t unfinished = CountUnfinished(connection);
   under_way = std::min(under_way + came, unfinished * kMostFraming * limits.max_message_bytes);
   CountBarren(connection, came, unfinished, seconds);
+  LookWhetherSlow(connection, now);
   if (closed && came > 0 && now - *closed > kClosing) closed.reset();
   const auto counts = [](const Connection& c) {
     return std::tuple(c.started, c.succeeded, c.failed, c.bytes);
@@ -69,6 +74,19 @@ void Watched::CountBarren(const Connection& connection, int64_t came, int64_t un
     barren = std::max(0.0, barren + static_cast<double>(came) - usual);
   }
   expected = std::max(expected, std::min(unfinished, kMostExpected));
+}
+
+void Watched::LookWhetherSlow(const Connection& connection, Time now) {
+  const int64_t read = connection.bytes - connection.unread;
+  if (barren <= kBarrenAtOnce || connection.unread < kUnread) {
+    slow_since.reset();
+    return;
+  }
+  const bool is_slow = slow_since && static_cast<double>(read - read_then) <=
+                                         kBarrenAtOnce + kSlowest * Seconds(now - *slow_since);
+  if (is_slow) return;
+  slow_since = now;
+  read_then = read;
 }
 
 }  // namespace tvq

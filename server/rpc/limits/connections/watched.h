@@ -44,13 +44,14 @@ struct Watched {
   int64_t under_way = 0;
   int64_t surplus = 0;         // the most messages beyond streams that have been
   std::optional<Time> closed;  // since when; gRPC is yet to find out
-  Time changed;                // when it was last seen to do anything
+  std::optional<Time> slow_since;
+  int64_t read_then = 0;  // bytes, at slow_since
+  Time changed;           // when it was last seen to do anything
 
   // Bytes that came since the client last began a stream, sent a whole message or gave up a stream:
   // so many may come at once, and then as many each second, beside some for each message that goes
   // to it, whose windows and pings it answers, and those of the messages that may be under way.
-  // More are headers that do not end, which gRPC 1.51 parses again for each read, or frames that
-  // ask for nothing.
+  // More are frames that ask for nothing.
   static constexpr double kBarrenAtOnce = 256 << 10;
   static constexpr double kBarrenPerSecond = 64 << 10;
   static constexpr double kBarrenPerSent = 64;
@@ -61,6 +62,16 @@ struct Watched {
   bool IsBarren(double max_message_bytes) const {
     const double messages = static_cast<double>(expected) * kMostUsualFraming * max_message_bytes;
     return barren > kBarrenAtOnce + messages;
+  }
+
+  // Headers that do not end gRPC 1.51 parses again for each read, and takes longer for each; a
+  // stream has begun with the first of them. So that of bytes that bring nothing ever more lie
+  // unread, though it reads: less than kSlowest of them a second.
+  static constexpr int64_t kUnread = 64 << 10;
+  static constexpr double kSlowest = 4 << 20;
+  static constexpr std::chrono::seconds kSlow{1};
+  bool IsSlow(double share, Time now) const {
+    return slow_since && now - *slow_since > share * kSlow;
   }
 
   // Returns what came since the last time. Its bytes are 0 if no descriptor was left to count them.
@@ -77,6 +88,7 @@ struct Watched {
   // Requests that have not come whole.
   int64_t CountUnfinished(const Connection& connection);
   void CountBarren(const Connection& connection, int64_t came, int64_t unfinished, double seconds);
+  void LookWhetherSlow(const Connection& connection, Time now);
 };
 
 }  // namespace tvq

@@ -239,6 +239,21 @@ TEST_F(ResetLimiterTest, WhatAClientDoesAllowsForItsBytes) {
   }
 }
 
+TEST_F(ResetLimiterTest, ARequestOfWhichEverMoreLiesUnreadIsNone) {
+  Open(1).started = 1;
+  Open(2, kBob).started = 1;
+  Look();
+  for (int look = 0; look < 10; ++look) {
+    for (const int id : {1, 2}) {
+      At(id).bytes += 1 << 20;
+      At(id).unread = 300 << 10;
+    }
+    At(1).unread = (look + 1) * (900 << 10);
+    EXPECT_THAT(Look(milliseconds(100)), IsEmpty());
+  }
+  EXPECT_THAT(Look(milliseconds(200)), ElementsAre(1));
+}
+
 TEST_F(ResetLimiterTest, AWaryNetworksRequestsMayBeATenth) {
   Open(1).bytes = 300 << 10;
   Look(milliseconds(0));
