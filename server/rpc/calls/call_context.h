@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -30,9 +29,6 @@ inline constexpr size_t kInlineRequestBytes = 4 * 1024;
 
 // The least that a task of the session pool counts for, beside its request.
 inline constexpr size_t kSessionTaskBytes = 16 * 1024;
-
-// What an open call takes, in gRPC and here.
-inline constexpr int64_t kCallBytes = 16 * 1024;
 
 // What a call on a session is answered by a server that keeps none.
 absl::Status NoSessions();

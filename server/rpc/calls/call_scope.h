@@ -29,7 +29,7 @@ class CallScope {
     const bool counts = method_.permission != Permission::kAdmin;  // those are needed under load
     if (!counts) return absl::OkStatus();
     share_ = ByteQuota::Share(context_.calls, caller_.sharer);
-    auto status = share_.Add(kCallBytes);
+    auto status = share_.Add(1);
     if (status.ok()) return status;
     Refuse(status);
     AddRetryPushback(status, /*fits_idle_server=*/true, rpc_);

@@ -40,7 +40,7 @@ absl::Status ByteQuota::Take(const std::string& owner, int64_t has, int64_t more
   if (!fair) {
     const bool full = more > total_ - taken_;
     return absl::ResourceExhaustedError(absl::StrCat(
-        what_, " take ", taken_, " bytes, ", mine, " of them this key's or address's; ", more,
+        what_, " take ", taken_, " ", unit_, ", ", mine, " of them this key's or address's; ", more,
         " more would exceed ", full ? "" : "its part of ", "the limit of ", total_,
         mine > 0 ? "; try again when some of its own have ended" : "; try again"));
   }

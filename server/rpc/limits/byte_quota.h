@@ -18,8 +18,10 @@ namespace tvq {
 // leave; if nobody else keeps anything, more than the whole quota. Any thread.
 class ByteQuota {
  public:
-  // `what` keeps bytes, in the plural and as errors name it; a literal.
-  ByteQuota(const char* what, int64_t bytes) : what_(what), total_(bytes), fair_(bytes, 15) {}
+  // `what` keeps bytes, in the plural and as errors name it; a literal. `unit`, another, is what
+  // counts instead of bytes where all keep the same.
+  ByteQuota(const char* what, int64_t bytes, const char* unit = "bytes")
+      : what_(what), unit_(unit), total_(bytes), fair_(bytes, 15) {}
 
   // What one call keeps, given back by the destructor. One thread at a time.
   class Share {
@@ -49,6 +51,7 @@ class ByteQuota {
   void Give(const std::string& owner, int64_t bytes);
 
   const char* const what_;
+  const char* const unit_;
   const int64_t total_;
   const FairShare fair_;
   absl::Mutex mutex_;

@@ -27,7 +27,8 @@ struct ServerOptions {
   int port = 50051;                              // 0: a free one
   int64_t max_message_bytes = 16 * 1024 * 1024;  // of a request
   int64_t max_connection_bytes = 0;              // of all calls in gRPC; 0: 32 such requests
-  // Of our services, together; twice the calls of a connection if that is more.
+  // Of our services, together; twice the calls of a connection if that is more. Each takes some 16
+  // KiB, in gRPC and here.
   int64_t max_open_calls = int64_t{1} << 16;
   // Of large answers that clients have asked for and not taken.
   int64_t max_answer_bytes = int64_t{512} << 20;

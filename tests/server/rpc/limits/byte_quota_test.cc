@@ -41,6 +41,14 @@ TEST_F(ByteQuotaTest, OneOwnerLeavesRoomForAnother) {
   EXPECT_TRUE(ByteQuota::Share(&quota_, "c").Add(5).ok()) << "a sixteenth is kept for owners";
 }
 
+TEST_F(ByteQuotaTest, NamesWhatItCounts) {
+  ByteQuota quota("things", 2, "places");
+  ByteQuota::Share first(&quota, "a");
+  ASSERT_TRUE(first.Add(2).ok());
+  EXPECT_THAT(std::string(ByteQuota::Share(&quota, "b").Add(1).message()),
+              HasSubstr("things take 2 places, 0 of them this key's or address's; 1 more would"));
+}
+
 // A call does not know at first how much will come.
 TEST_F(ByteQuotaTest, TheOnlyCallOfAnOwnerMayGrowToWhatOthersLeave) {
   ByteQuota::Share one(&quota_, "a"), growing(&quota_, "b"), second(&quota_, "b");
