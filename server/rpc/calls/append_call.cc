@@ -17,7 +17,7 @@ constexpr MethodInfo kAppend{"SessionService/AppendSession", Permission::kSessio
 
 AppendCall::AppendCall(const CallContext& context, grpc::CallbackServerContext* rpc,
                        grpc::ByteBuffer* out)
-    : UnaryReactor(context, kAppend, rpc, out), in_engine_(context.engine) {}
+    : UnaryReactor(context, kAppend, rpc, out, context.answers), in_engine_(context.engine) {}
 
 void AppendCall::Begin(const grpc::ByteBuffer& request) {
   if (!Admit()) return;

@@ -47,7 +47,8 @@ struct CallContext {
   TaskPool* session_tasks = nullptr;
   ByteQuota* calls = nullptr;                 // that are open
   ByteQuota* uploads = nullptr;               // of snapshots that clients send
-  ByteQuota* answers = nullptr;               // that clients have not taken
+  ByteQuota* vectors = nullptr;               // of Encode, that clients have not taken
+  ByteQuota* answers = nullptr;               // all others that clients have not taken
   std::chrono::milliseconds stall_timeout{};  // for which a snapshot's stream waits for the client
   OpenCalls* open_calls = nullptr;
   const std::atomic<bool>* draining = nullptr;  // the server stops

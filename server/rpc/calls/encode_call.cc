@@ -22,7 +22,7 @@ constexpr int64_t kAroundVectors = 64;
 
 EncodeCall::EncodeCall(const CallContext& context, grpc::CallbackServerContext* rpc,
                        grpc::ByteBuffer* out)
-    : UnaryReactor(context, kEncode, rpc, out), in_engine_(context.engine) {}
+    : UnaryReactor(context, kEncode, rpc, out, context.vectors), in_engine_(context.engine) {}
 
 void EncodeCall::Begin(const grpc::ByteBuffer& in) {
   if (!Admit()) return;

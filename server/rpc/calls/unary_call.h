@@ -40,7 +40,7 @@ class UnaryCall final : public UnaryReactor {
  public:
   UnaryCall(const CallContext& context, const MethodInfo& method, grpc::CallbackServerContext* rpc,
             grpc::ByteBuffer* out, Handle handle, Room room)
-      : UnaryReactor(context, method, rpc, out),
+      : UnaryReactor(context, method, rpc, out, context.answers),
         handle_(std::move(handle)),
         room_(std::move(room)) {}
 

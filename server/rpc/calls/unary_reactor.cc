@@ -29,7 +29,7 @@ void UnaryReactor::End(const absl::Status& status) {
 
 absl::Status UnaryReactor::TakeRoom(int64_t bytes) {
   if (bytes <= std::max(kUncountedBytes, answer_.bytes())) return absl::OkStatus();
-  if (answer_.bytes() == 0) answer_ = ByteQuota::Share(context_.answers, caller().sharer);
+  if (answer_.bytes() == 0) answer_ = ByteQuota::Share(answers_, caller().sharer);
   return answer_.Add(bytes - answer_.bytes());
 }
 

@@ -32,10 +32,15 @@ inline constexpr int64_t kUncountedBytes = int64_t{16} << 10;
 class UnaryReactor : public grpc::ServerUnaryReactor,
                      public std::enable_shared_from_this<UnaryReactor> {
  public:
-  // `method` is a literal's; gRPC keeps `out` until Finish.
+  // `method` is a literal's; gRPC keeps `out` until Finish. A large answer takes room of `answers`.
   UnaryReactor(const CallContext& context, const MethodInfo& method,
-               grpc::CallbackServerContext* rpc, grpc::ByteBuffer* out)
-      : context_(context), rpc_(rpc), out_(out), scope_(context, method, rpc), reader_(rpc) {}
+               grpc::CallbackServerContext* rpc, grpc::ByteBuffer* out, ByteQuota* answers)
+      : context_(context),
+        rpc_(rpc),
+        out_(out),
+        answers_(answers),
+        scope_(context, method, rpc),
+        reader_(rpc) {}
 
   void OnDone() override;
 
@@ -62,6 +67,7 @@ class UnaryReactor : public grpc::ServerUnaryReactor,
   const CallContext& context_;
   grpc::CallbackServerContext* const rpc_;
   grpc::ByteBuffer* const out_;
+  ByteQuota* const answers_;
   CallScope scope_;
   ReaderGuard reader_;
   ByteQuota::Share answer_;             // of one that counts

@@ -149,6 +149,8 @@ class Server::Impl {
         calls_("open calls", std::max(options.max_open_calls, 2 * options.connections.max_streams),
                "places"),
         uploads_("snapshots on their way in", UploadBytes(sessions, options)),
+        vectors_("vectors that are asked for, or wait for their clients,",
+                 options.max_vector_bytes),
         answers_("answers that are asked for, or wait for their clients,",
                  options.max_answer_bytes),
         workers_({.threads = kWorkers,
@@ -168,6 +170,7 @@ class Server::Impl {
                  .session_tasks = &session_tasks_,
                  .calls = &calls_,
                  .uploads = &uploads_,
+                 .vectors = &vectors_,
                  .answers = &answers_,
                  .stall_timeout = options.stall_timeout,
                  .open_calls = &open_calls_,
@@ -297,6 +300,7 @@ class Server::Impl {
   std::atomic<bool> draining_ = false;
   ByteQuota calls_;
   ByteQuota uploads_;
+  ByteQuota vectors_;
   ByteQuota answers_;
   ByteQuota unread_{"large requests that wait to be read", kMaxWorkerBytes};
   ByteQuota unopened_{"calls on sessions that wait", kMaxSessionTaskBytes};

@@ -30,8 +30,11 @@ struct ServerOptions {
   // Of our services, together; twice the calls of a connection if that is more. Each takes some 16
   // KiB, in gRPC and here.
   int64_t max_open_calls = int64_t{1} << 16;
-  // Of large answers that clients have asked for and not taken.
-  int64_t max_answer_bytes = int64_t{512} << 20;
+  // Of vectors that clients have asked for and not taken, and of other large answers. Vectors have
+  // room from the request on: in one quota, those that wait to be computed would keep it from
+  // exports and transcripts of everybody behind the same gateway.
+  int64_t max_vector_bytes = int64_t{256} << 20;
+  int64_t max_answer_bytes = int64_t{256} << 20;
   std::chrono::seconds keepalive_time{60};          // silence after which the client is pinged
   std::chrono::seconds keepalive_timeout{20};       // then it is taken for gone
   std::chrono::milliseconds stall_timeout{60'000};  // for which a snapshot waits for the client
