@@ -102,7 +102,7 @@ class StreamCall : public Reactor,
   // Refuses a call that has not begun.
   void Refuse(const absl::Status& status);
   // Takes room for so much output, until gRPC is done with the call. RESOURCE_EXHAUSTED of
-  // ByteQuota.
+  // ByteQuota. One thread at a time.
   absl::Status TakeRoom(int64_t bytes);
   // Answers a call that has not begun with one message.
   void Answer(const grpc::ByteBuffer& message);

@@ -4,6 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,6 +27,26 @@ class NoUpload : public SnapshotUpload {
   absl::Status Add(std::span<const char>) override { return absl::OkStatus(); }
   bool too_large() const override { return false; }
 };
+
+// A snapshot of zeros.
+class Zeros : public SnapshotStream {
+ public:
+  explicit Zeros(int64_t bytes) : bytes_(bytes), left_(bytes) {}
+  int64_t total_bytes() const override { return bytes_; }
+  absl::StatusOr<std::string> Next(int64_t max) override {
+    const int64_t count = std::min(max, left_);
+    left_ -= count;
+    return std::string(static_cast<size_t>(count), '\0');
+  }
+
+ private:
+  const int64_t bytes_;
+  int64_t left_;
+};
+
+inline absl::StatusOr<std::unique_ptr<SnapshotStream>> NewZeros(int64_t bytes) {
+  return std::make_unique<Zeros>(bytes);
+}
 
 class MockSessionStore : public SessionStore {
  public:

@@ -5,11 +5,9 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <memory>
-#include <span>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -20,6 +18,7 @@
 #include "server/rpc/wire/wire.h"
 #include "tests/server/engine/harness.h"
 #include "tests/server/rpc/mock_session_store.h"
+#include "tests/server/rpc/two_keys.h"
 #include "tvq/v1/generation.grpc.pb.h"
 #include "tvq/v1/model.grpc.pb.h"
 #include "tvq/v1/session.grpc.pb.h"
@@ -37,29 +36,16 @@ constexpr int64_t kManyBytes = int64_t{64} << 20;
 constexpr int64_t kManyIds = int64_t{1} << 18;
 constexpr int32_t kLargestId = std::numeric_limits<int32_t>::max();
 
-class Zeros : public SnapshotStream {
- public:
-  int64_t total_bytes() const override { return kManyBytes; }
-  absl::StatusOr<std::string> Next(int64_t max) override {
-    const int64_t count = std::min(max, left_);
-    left_ -= count;
-    return std::string(static_cast<size_t>(count), '\0');
-  }
-
- private:
-  int64_t left_ = kManyBytes;
-};
-
 SteadyTime In(std::chrono::hours time) { return std::chrono::steady_clock::now() + time; }
-
-absl::StatusOr<std::unique_ptr<SnapshotStream>> NewZeros() { return std::make_unique<Zeros>(); }
 
 class ReadersTest : public testing::Test {
  protected:
   explicit ReadersTest(std::chrono::milliseconds stall_timeout,
                        int64_t max_answer_bytes = ServerOptions().max_answer_bytes) {
-    ON_CALL(store_, Export(_)).WillByDefault([](auto&) { return NewZeros(); });
-    ON_CALL(store_, ToSnapshot(_, _)).WillByDefault([](auto&, auto) { return NewZeros(); });
+    ON_CALL(store_, Export(_)).WillByDefault([](auto&) { return NewZeros(kManyBytes); });
+    ON_CALL(store_, ToSnapshot(_, _)).WillByDefault([](auto&, auto) {
+      return NewZeros(kManyBytes);
+    });
     ON_CALL(store_, Transcript(_, _)).WillByDefault([](auto&, auto&) {
       return SessionTranscript{.ids = std::vector<int32_t>(kManyIds, kLargestId)};
     });
@@ -277,15 +263,18 @@ TEST(OpenCallsTest, ACallerLeavesRoomForOthers) {
   Harness engine;
   NiceMock<MockSessionStore> store;
   ON_CALL(store, NewUpload()).WillByDefault([] { return std::make_unique<NoUpload>(); });
-  const auto server =
-      Server::Start(engine.engine.get(), &store, {},
-                    {.port = 0, .max_open_calls = 16, .connections = {.max_streams = 8}});
+  const TwoKeys keys;
+  const auto server = Server::Start(
+      engine.engine.get(), &store, {},
+      {.port = 0, .max_open_calls = 16, .connections = {.max_streams = 8}, .gate = keys.gate()});
   ASSERT_TRUE(server.ok()) << server.status();
   struct Upload {
     explicit Upload(int port)
         : stub(grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port),
-                                         grpc::InsecureChannelCredentials(), OwnConnection())),
-          call(stub.ImportSession(&context, &response)) {}
+                                         grpc::InsecureChannelCredentials(), OwnConnection())) {
+      UseKey(kAnasKey, &context);
+      call = stub.ImportSession(&context, &response);
+    }
     ~Upload() {
       context.TryCancel();
       (void)call->Finish();
@@ -311,17 +300,21 @@ TEST(OpenCallsTest, ACallerLeavesRoomForOthers) {
   const auto channel = grpc::CreateChannel(absl::StrCat("127.0.0.1:", (*server)->port()),
                                            grpc::InsecureChannelCredentials());
   const auto models = v1::ModelService::NewStub(channel);
-  const auto ask = [&] {
+  const auto ask = [&](const char* key) {
     grpc::ClientContext context;
+    UseKey(key, &context);
     v1::GetServerInfoResponse response;
     return models->GetServerInfo(&context, {}, &response);
   };
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  grpc::Status status = ask();
-  while (status.ok() && std::chrono::steady_clock::now() < until) status = ask();
+  grpc::Status status = ask(kAnasKey);
+  while (status.ok() && std::chrono::steady_clock::now() < until) status = ask(kAnasKey);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  EXPECT_THAT(status.error_message(), testing::HasSubstr("open calls take 14 places, 14 of them"));
+  const grpc::Status of_other = ask(kBensKey);
+  EXPECT_TRUE(of_other.ok()) << of_other.error_message();
   uploads.pop_back();
-  while (!status.ok() && std::chrono::steady_clock::now() < until) status = ask();
+  while (!status.ok() && std::chrono::steady_clock::now() < until) status = ask(kAnasKey);
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 

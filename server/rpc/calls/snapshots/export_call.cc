@@ -46,7 +46,7 @@ void ExportCall::Open(const grpc::ByteBuffer& request) {
 }
 
 void ExportCall::SendNext() {
-  auto message = sender_.Next<v1::ExportSessionResponse>();
+  auto message = sender_.Next<v1::ExportSessionResponse>(kSnapshotChunkBytes);
   if (!message.ok() || !*message) return End(message.status());
   message_ = **std::move(message);
   sender_.Arm(context_.stall_timeout, shared_from_this());

@@ -1,8 +1,10 @@
 #include "server/rpc/calls/snapshots/generate_with_state_call.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
+#include "server/rpc/calls/unary_reactor.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/session_convert.h"
 #include "server/rpc/wire/status.h"
@@ -13,9 +15,6 @@ namespace {
 
 constexpr MethodInfo kGenerateWithState{"GenerationService/GenerateWithState",
                                         Permission::kGenerate};
-
-// Of a snapshot, beside the state.
-constexpr int64_t kSnapshotAround = int64_t{64} << 10;
 
 }  // namespace
 
@@ -102,11 +101,6 @@ void GenerateWithStateCall::OnLast() {
   }
   auto request = ToRequest(message_, *model_, context().limits, context_start);
   if (!request.ok()) return RefuseUpload(request.status(), /*busy=*/false);
-  // The tail's, of which one is made or in flight at a time.
-  const int64_t snapshot = kSnapshotAround + model_->model->StateBytes(MostTokens(*request));
-  if (auto room = TakeRoom(std::min(kSnapshotChunkBytes, snapshot)); !room.ok()) {
-    return RefuseUpload(room, /*busy=*/true);
-  }
   output_ = GenerateOutput(model_->model->tokenizer(), request->sampling.logprobs.has_value());
   request->start = std::move(start);
   request->keep = true;
@@ -139,6 +133,7 @@ void GenerateWithStateCall::Settle(const absl::Status& status, const Usage& usag
     auto tail = self->context().sessions->ToSnapshot(self->model_->name,
                                                      *std::exchange(self->end_, std::nullopt));
     if (!tail.ok()) return self->Conclude(tail.status(), usage);
+    self->tail_bytes_ = (*tail)->total_bytes();
     self->sender_.Start(*std::move(tail));
     self->Conclude(status, usage);
   });
@@ -147,11 +142,21 @@ void GenerateWithStateCall::Settle(const absl::Status& status, const Usage& usag
 void GenerateWithStateCall::FinishCall(const absl::Status& status) {
   if (!status.ok()) return Finish(status);
   in_tail_ = true;
-  context().session_tasks->Schedule(caller().sharer, [self = Self()] { self->SendNext(); });
+  context().session_tasks->Schedule(caller().sharer, [self = Self()] {
+    self->ChooseChunks();
+    self->SendNext();
+  });
+}
+
+void GenerateWithStateCall::ChooseChunks() {
+  chunk_bytes_ = std::min(kSnapshotChunkBytes, tail_bytes_);
+  if (chunk_bytes_ > kUncountedBytes && !TakeRoom(chunk_bytes_).ok()) {
+    chunk_bytes_ = kUncountedBytes;
+  }
 }
 
 void GenerateWithStateCall::SendNext() {
-  auto message = sender_.Next<v1::GenerateWithStateResponse>();
+  auto message = sender_.Next<v1::GenerateWithStateResponse>(chunk_bytes_);
   if (!message.ok() || !*message) return Finish(message.status());
   out_ = **std::move(message);
   sender_.Arm(context().stall_timeout, Self());

@@ -52,6 +52,9 @@ class GenerateWithStateCall
   // `busy`: it may work later.
   void RefuseUpload(const absl::Status& status, bool busy);
   // The way out.
+  // As large as there is room for. What was generated is not lost for want of it: small ones need
+  // none.
+  void ChooseChunks();
   void SendNext();
   void Finish(const absl::Status& status);
 
@@ -67,7 +70,10 @@ class GenerateWithStateCall
   GenerateOutput output_;
   std::optional<Continuation> end_;
 
-  // One thread at a time: the task that sends, then gRPC when that is written.
+  // One thread at a time: the task that makes the tail, then the one that sends, then gRPC when
+  // that is written.
+  int64_t tail_bytes_ = 0;   // of all of it
+  int64_t chunk_bytes_ = 0;  // of a message, at most
   std::atomic<bool> in_tail_ = false;
   grpc::ByteBuffer out_;  // of the write in flight
   SnapshotSender sender_;

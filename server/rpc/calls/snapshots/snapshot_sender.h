@@ -4,6 +4,7 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -13,7 +14,6 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "server/rpc/limits/stall_guard.h"
-#include "server/rpc/wire/session_convert.h"
 #include "server/rpc/wire/wire.h"
 #include "server/sessions/session_store.h"
 
@@ -33,12 +33,12 @@ class SnapshotSender {
     stream_ = std::move(stream);
   }
 
-  // Nothing at the end, and without a snapshot. Blocks.
+  // With at most `max_bytes` of the snapshot. Nothing at the end, and without a snapshot. Blocks.
   template <typename Message>
-  absl::StatusOr<std::optional<grpc::ByteBuffer>> Next() {
+  absl::StatusOr<std::optional<grpc::ByteBuffer>> Next(int64_t max_bytes) {
     absl::MutexLock lock(&mutex_);  // nobody else wants it now
     if (stream_ == nullptr) return std::nullopt;
-    auto chunk = stream_->Next(kSnapshotChunkBytes);
+    auto chunk = stream_->Next(max_bytes);
     if (!chunk.ok()) return chunk.status();
     if (chunk->empty()) return std::nullopt;
     Message message;
