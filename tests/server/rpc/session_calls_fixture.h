@@ -21,8 +21,9 @@ namespace tvq {
 
 class SessionCallsTest : public testing::Test {
  protected:
-  explicit SessionCallsTest(FakeOptions model = {}) : engine_(model) {
-    auto server = Server::Start(engine_.engine.get(), &store_, {}, {.port = 0});
+  explicit SessionCallsTest(FakeOptions model = {}, const CallGateOptions& gate = {})
+      : engine_(model) {
+    auto server = Server::Start(engine_.engine.get(), &store_, {}, {.port = 0, .gate = gate});
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     const auto channel = grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),

@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "server/rpc/wire/status.h"
 #include "tests/server/rpc/session_calls_fixture.h"
+#include "tests/server/rpc/two_keys.h"
 
 namespace tvq {
 namespace {
@@ -45,8 +47,9 @@ class Gate {
 // Many GetSession calls and how they ended.
 class ManyGets {
  public:
-  ManyGets(v1::SessionService::Stub& stub, int count) : calls_(count) {
+  ManyGets(v1::SessionService::Stub& stub, int count, const char* key = nullptr) : calls_(count) {
     for (Call& call : calls_) {
+      if (key != nullptr) UseKey(key, &call.context);
       call.request.set_session_id(kId);
       stub.async()->GetSession(&call.context, &call.request, &call.response,
                                [this, &call](const grpc::Status& status) { Done(call, status); });
@@ -124,6 +127,32 @@ TEST_F(SessionCallsTest, CallsThatWaitForTheStoreAreBounded) {
   gets.Wait();
   EXPECT_GT(gets.Refused(), 0);
   EXPECT_LT(gets.Refused(), 5000);
+}
+
+class TwoCallersTest : private TwoKeys, public SessionCallsTest {
+ protected:
+  TwoCallersTest() : SessionCallsTest({}, gate()) {}
+};
+
+// Of the threads, and of what calls that wait may keep.
+TEST_F(TwoCallersTest, CallsThatWaitLeaveRoomForAnotherKey) {
+  Gate gate;
+  ON_CALL(store_, Get(_, _)).WillByDefault([&](const std::string& owner, const std::string&) {
+    if (owner == "ana") gate.Pass();
+    return absl::StatusOr<SessionView>(absl::NotFoundError("none"));
+  });
+  ManyGets gets(*sessions_, 5000, kAnasKey);
+  gets.WaitForOne();  // which can only have been refused
+  grpc::ClientContext context;
+  UseKey(kBensKey, &context);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  v1::GetSessionRequest request;
+  request.set_session_id(kId);
+  v1::GetSessionResponse response;
+  const grpc::Status status = sessions_->GetSession(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND) << status.error_message();
+  gate.Open();
+  gets.Wait();
 }
 
 }  // namespace
