@@ -69,8 +69,8 @@ constexpr std::chrono::milliseconds kLastBytes{100};
 // Of the largest, being received, when the flags do not say how many bytes.
 constexpr int64_t kDefaultRequestsInMemory = 32;
 
-// Of reflection, each of whose streams has one, from clients without a key, too. gRPC ends more
-// with RESOURCE_EXHAUSTED.
+// Of reflection: each of its streams has one, from clients without a key, too, and one more waits
+// for the next. gRPC ends streams beyond that with RESOURCE_EXHAUSTED.
 constexpr int kSynchronousThreads = 64;
 
 int Milliseconds(std::chrono::seconds seconds) {
@@ -125,7 +125,7 @@ void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 1);
   builder->AddChannelArgument(GRPC_ARG_MAX_CHANNEL_TRACE_EVENT_MEMORY_PER_NODE, 0);
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Milliseconds(Room::kHandshake));
-  // Health and reflection are the only synchronous services.
+  // Reflection is the only synchronous service.
   builder->SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
 }
 
