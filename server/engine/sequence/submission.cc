@@ -53,8 +53,9 @@ absl::Status CheckFitsQueue(const Request& request, const EngineOptions& limits)
   const int64_t kept = KeptTokens(request);
   if (kept <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "stop, stop_token_ids, allowed_token_ids and logit_bias take as much memory as ",
-      kept - tokens, " prompt tokens, with the prompt's ", tokens, " more than may wait, ", most));
+      "stop, stop_token_ids, allowed_token_ids and logit_bias: count as ", kept - tokens,
+      " prompt tokens for the memory that they take, and the prompt has ", tokens,
+      "; together they must be at most ", most, ", as many as may wait"));
 }
 
 // The states a request may come to hold: what is admitted never has to make room again.
