@@ -20,7 +20,7 @@ constexpr char kOtherAnswer[] =
 constexpr char kBrokenOff[] =
     "the server broke the call off, or something before it did; is this the address of tvq-server?";
 constexpr char kLongHeaders[] =
-    "the server does not take headers that are so long; the key is too long to be one of its keys";
+    "the server does not take headers that are so long; the key or the request id is too long";
 
 // How gRPC's messages begin, those of its servers in other languages too, and what to tell.
 constexpr struct {

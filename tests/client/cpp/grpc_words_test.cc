@@ -73,13 +73,18 @@ TEST(GrpcWordsTest, NothingSaidIsTold) {
 
 TEST(GrpcWordsTest, HeadersThatAreTooLongAreTold) {
   FakeServer server;
-  ConnectOptions options;
-  options.address = server.address();
-  options.api_key = std::string(100'000, 'k');
-  const auto client = Client::Connect(options);
-  ASSERT_TRUE(client.ok()) << client.status();
-  EXPECT_THAT(std::string((*client)->sessions().Get({}).status().message()),
-              HasSubstr("the key is too long"));
+  const std::string text(100'000, 'k');
+  for (const bool by_key : {true, false}) {
+    ConnectOptions options;
+    options.address = server.address();
+    if (by_key) options.api_key = text;
+    CallOptions call;
+    if (!by_key) call.request_id = text;
+    const auto client = Client::Connect(options);
+    ASSERT_TRUE(client.ok()) << client.status();
+    EXPECT_THAT(std::string((*client)->sessions().Get({}, call).status().message()),
+                HasSubstr("the key or the request id is too long"));
+  }
 }
 
 }  // namespace
