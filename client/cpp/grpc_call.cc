@@ -28,6 +28,12 @@ absl::Status ReadTooSlowly() {
       "the server ended the call, as it does when its answer is read too slowly");
 }
 
+absl::Status OverranAServerThatCloses() {
+  return absl::DeadlineExceededError(
+      "the call took longer than its timeout; meanwhile the server began to close the connection, "
+      "as one does that shuts down");
+}
+
 }  // namespace
 
 absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& context,
@@ -42,6 +48,7 @@ absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& con
     return absl::DeadlineExceededError(absl::StrCat(
         "no connection to ", end.unconnected, " came about within the timeout. ", kIsItRunning));
   }
+  if (code == absl::StatusCode::kDeadlineExceeded && end.closing) return OverranAServerThatCloses();
   absl::Status result(code, WithoutGrpcWords(code, status.error_message()));
   const auto& trailers = context.GetServerTrailingMetadata();
   if (const auto it = trailers.find(kPushback); it != trailers.end()) {
@@ -53,8 +60,13 @@ absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& con
   return result;
 }
 
-std::string Unconnected(const Transport& transport) {
-  return transport.channel->GetState(false) == GRPC_CHANNEL_READY ? "" : transport.address;
+CallEnd EndOf(const Transport& transport, bool cancelled, bool answered) {
+  CallEnd end{.cancelled = cancelled, .answered = answered};
+  const grpc_connectivity_state state = transport.channel->GetState(false);
+  // A call that waits for a connection makes the channel seek one.
+  end.closing = state == GRPC_CHANNEL_IDLE;
+  if (!end.closing && state != GRPC_CHANNEL_READY) end.unconnected = transport.address;
+  return end;
 }
 
 void Apply(const CallOptions& options, const Transport& transport, grpc::ClientContext* context,

@@ -22,10 +22,12 @@ inline constexpr size_t kChunkBytes = size_t{1} << 20;
 
 // What this side knows of a call that has ended.
 struct CallEnd {
-  bool cancelled = false;  // by this side
-  bool answered = false;   // a message of the response came
-  // Where the call went if there was no connection to the server when it ended; "" if there was.
-  std::string unconnected;
+  bool cancelled = false;   // by this side
+  bool answered = false;    // a message of the response came
+  std::string unconnected;  // where the call went if no connection to the server had come about
+  // The server had told its clients to go (HTTP/2's GOAWAY), and the call was still on its way over
+  // that connection.
+  bool closing = false;
 };
 
 // How a call ended. Its context must have the response's head, or know that there was none.
@@ -49,8 +51,8 @@ std::string SessionId(const Request& request) {
   }
 }
 
-// CallEnd::unconnected.
-std::string Unconnected(const Transport& transport);
+// Of a call that has just ended.
+CallEnd EndOf(const Transport& transport, bool cancelled = false, bool answered = false);
 
 // Puts deadline, request id and key into the context of a call, and the id of its session, by which
 // a proxy before several servers can choose one.
@@ -65,7 +67,7 @@ absl::StatusOr<Response> Unary(const Transport& transport, const CallOptions& op
   Apply(options, transport, &context, session_id);
   Response response;
   const grpc::Status status = call(&context, &response);
-  if (!status.ok()) return FromGrpc(status, context, {.unconnected = Unconnected(transport)});
+  if (!status.ok()) return FromGrpc(status, context, EndOf(transport));
   return response;
 }
 
@@ -98,9 +100,7 @@ class GrpcStream : public Stream<Message> {
   absl::Status Finish() override {
     finished_ = true;
     const grpc::Status status = reader_->Finish();
-    return FromGrpc(
-        status, context_,
-        {.cancelled = cancelled_, .answered = answered_, .unconnected = Unconnected(transport_)});
+    return FromGrpc(status, context_, EndOf(transport_, cancelled_, answered_));
   }
   void Cancel() override {
     cancelled_ = true;

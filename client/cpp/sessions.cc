@@ -101,7 +101,7 @@ class GrpcSessions final : public Sessions {
     if (!sent.ok()) context.TryCancel();
     const grpc::Status status = writer->Finish();
     if (!sent.ok()) return sent;
-    if (!status.ok()) return FromGrpc(status, context, {.unconnected = Unconnected(transport_)});
+    if (!status.ok()) return FromGrpc(status, context, EndOf(transport_));
     return std::move(*response.mutable_session());
   }
 

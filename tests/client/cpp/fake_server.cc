@@ -17,6 +17,8 @@ FakeServer::FakeServer(const std::shared_ptr<grpc::ServerCredentials>& credentia
 
 FakeServer::~FakeServer() { server_->Shutdown(std::chrono::system_clock::now()); }
 
+void FakeServer::Close() { server_->Shutdown(); }
+
 std::string FakeServer::address() const { return absl::StrCat("127.0.0.1:", port_); }
 
 std::string Header(const grpc::ServerContext& context, const std::string& name) {

@@ -134,6 +134,9 @@ class FakeServer {
   // HOST:PORT; an address and not a name, because resolving one leaks in c-ares.
   std::string address() const;
 
+  // Tells clients to go, and returns when the calls that are open have ended.
+  void Close();
+
   FakeSessions sessions;
   FakeGeneration generation;
   FakeAdmin admin;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -68,6 +69,22 @@ TEST_F(GrpcCallTest, CancelledByItsClientSaysSo) {
   };
   const absl::Status stopped = client_->Generate({}, {}, [](const auto&) { return false; });
   EXPECT_TRUE(absl::IsCancelled(stopped)) << stopped;
+}
+
+// As a call that a server which drains has begun.
+TEST_F(GrpcCallTest, TimeoutOfACallToAServerThatClosesSaysSo) {
+  std::thread closing;
+  server_.sessions.get = [&](auto* context, const auto&, auto*) {
+    closing = std::thread([this] { server_.Close(); });
+    while (!context->IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return kCancelled;
+  };
+  const absl::Status status = client_->sessions().Get({}, {.timeout = absl::Seconds(2)}).status();
+  closing.join();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_EQ(status.message(),
+            "the call took longer than its timeout; meanwhile the server began to close the "
+            "connection, as one does that shuts down");
 }
 
 // As the server's own word that it never will: the gateway makes 413 of it, not 429.
