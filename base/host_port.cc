@@ -19,10 +19,15 @@
 namespace tvq {
 namespace {
 
-// An IPv6 address without brackets has colons, but no port.
+// An IPv6 address without brackets has colons, but no port. It may have a zone: fe80::1%eth0.
 bool IsBareIpv6(const std::string& host) {
+  const size_t percent = host.find('%');
+  if (percent != std::string::npos) {
+    const std::string zone = host.substr(percent + 1);
+    if (zone.empty() || zone.find_first_of(":[]") != std::string::npos) return false;
+  }
   in6_addr address;
-  return inet_pton(AF_INET6, host.c_str(), &address) == 1;
+  return inet_pton(AF_INET6, host.substr(0, percent).c_str(), &address) == 1;
 }
 
 constexpr size_t kMostPath = sizeof(sockaddr_un::sun_path) - 1;
@@ -70,11 +75,12 @@ std::string HostOf(std::string_view address) {
 
 // Whether all behind ipv4: or ipv6: are numbers, with ports or without.
 bool AreNumbers(absl::string_view address) {
-  const int family = absl::StartsWith(address, "ipv4:") ? AF_INET : AF_INET6;
+  const bool ipv4 = absl::StartsWith(address, "ipv4:");
   const std::vector<std::string> all = WithoutScheme(address);
-  return std::all_of(all.begin(), all.end(), [family](const std::string& one) {
-    in6_addr number;  // has room for IPv4's
-    return inet_pton(family, HostOf(one).c_str(), &number) == 1;
+  return std::all_of(all.begin(), all.end(), [ipv4](const std::string& one) {
+    const std::string host = HostOf(one);
+    in_addr number;
+    return ipv4 ? inet_pton(AF_INET, host.c_str(), &number) == 1 : IsBareIpv6(host);
   });
 }
 

@@ -62,13 +62,17 @@ TEST(HostPortTest, TakesAnAddressAsPeopleWriteIt) {
   EXPECT_EQ(parsed("::1"), "[::1]:50051");
   EXPECT_EQ(parsed("[::1]"), "[::1]:50051");
   EXPECT_EQ(parsed("[::1]:9"), "[::1]:9");
+  EXPECT_EQ(parsed("fe80::1%eth0"), "[fe80::1%eth0]:50051");
+  EXPECT_EQ(parsed("[fe80::1%eth0]"), "[fe80::1%eth0]:50051");
+  EXPECT_EQ(parsed("[fe80::1%eth0]:9"), "[fe80::1%eth0]:9");
+  EXPECT_EQ(parsed("ipv6:[fe80::1%25eth0]:9"), "ipv6:[fe80::1%25eth0]:9");
   EXPECT_EQ(parsed("unix:/tmp/socket"), "unix:/tmp/socket");
   EXPECT_EQ(parsed("dns:///name:5"), "dns:///name:5");
   EXPECT_EQ(parsed("ipv4:10.0.0.1:1,10.0.0.2:1"), "ipv4:10.0.0.1:1,10.0.0.2:1");
   for (const char* wrong :
        {"", ":50051", "host:", "host:0", "host:65536", "host:port", "host:1/path", "http://",
-        "ftp://host:1", "two words:1", "a:b:5", "[::1", "::1:50051:1x", "host:+5", "host:5\n",
-        "50051", "http://50051"}) {
+        "ftp://host:1", "two words:1", "a:b:5", "[::1", "::1:50051:1x", "fe80::1%",
+        "fe80::1%eth0:9", "host:+5", "host:5\n", "50051", "http://50051"}) {
     EXPECT_EQ(ParseServerAddress(wrong, 50051).status().code(), absl::StatusCode::kInvalidArgument)
         << wrong;
   }

@@ -43,7 +43,7 @@ def test_addresses_as_people_write_them(tvq, fake):
         client.models()
     for text, address in [("localhost", "localhost:50051"), ("::1", "[::1]:50051"), ("[::1]:9", "[::1]:9"),
                           ("unix:/tmp/s", "unix:/tmp/s"), (f"unix:///{106 * 'x'}", f"unix:///{106 * 'x'}"), ("dns:///name:5", "dns:///name:5"),
-                          ("ipv4:10.0.0.1:1,10.0.0.2:1", "ipv4:10.0.0.1:1,10.0.0.2:1")]:
+                          ("fe80::1%eth0", "[fe80::1%eth0]:50051"), ("ipv4:10.0.0.1:1,10.0.0.2:1", "ipv4:10.0.0.1:1,10.0.0.2:1")]:
         assert parse_address(text) == (address, False)
     assert parse_address("https://tvq.example.com") == parse_address("HTTPS://tvq.example.com/") == (
         "tvq.example.com:50051", True)
