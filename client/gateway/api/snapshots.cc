@@ -1,6 +1,7 @@
 // GET /v1/sessions/{id}/export and POST /v1/sessions/import: snapshots pass through in pieces.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -47,8 +48,9 @@ asio::awaitable<void> SendChunks(Exchange& exchange, const std::string& id, Expo
     for (const v1::ExportSessionResponse& message : messages) {
       bool open = true;
       if (!exchange.begun()) {
-        // None of the others is larger than the first.
-        if (!exchange.Hold(kChunksHeld * message.chunk().size())) {
+        // None of the others is larger than the first, and all together are no more than there is.
+        const auto total = static_cast<size_t>(std::max<int64_t>(message.total_bytes(), 0));
+        if (!exchange.Hold(std::min(kChunksHeld * message.chunk().size(), total))) {
           co_await exchange.Respond(ErrorResponse(NoMemory(exchange)));
           co_return;
         }

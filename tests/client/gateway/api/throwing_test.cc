@@ -9,59 +9,41 @@
 #include <future>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "client/gateway/api/services.h"
 #include "client/gateway/upstream/call.h"
 #include "tests/client/cpp/fake_server.h"
+#include "tests/client/gateway/api/fake_exchange.h"
 
 namespace tvq::gateway {
 namespace {
 
 // Gives the body, then throws at whatever follows.
-class ThrowingExchange final : public Exchange {
+class ThrowingExchange final : public FakeExchange {
  public:
   ThrowingExchange(asio::io_context& loop, std::string method, std::string path, std::string body)
-      : loop_(loop), body_(std::move(body)) {
-    request_.method = std::move(method);
-    request_.path = std::move(path);
-  }
+      : FakeExchange(loop, std::move(method), std::move(path)), body_(std::move(body)) {}
 
-  const Request& request() const override { return request_; }
-  const std::string& request_id() const override { return id_; }
-  std::chrono::steady_clock::time_point started() const override { return {}; }
-  asio::any_io_executor executor() const override { return loop_.get_executor(); }
-  const std::shared_ptr<Peer>& peer() const override { return peer_; }
-  void set_route(std::string_view) override {}
-  void AddHeader(Header) override {}
-  std::optional<uint64_t> content_length() const override { return std::nullopt; }
   asio::awaitable<absl::StatusOr<std::string>> ReadPiece(size_t) override {
     if (body_.empty()) throw std::bad_alloc();
     co_return std::exchange(body_, "");
   }
-  void BodyDone() override {}
   bool Hold(size_t) override { throw std::bad_alloc(); }
   bool HoldInstead(size_t) override { throw std::bad_alloc(); }
   std::string MemoryFull() const override { throw std::bad_alloc(); }
-  void OnHangUp(absl::AnyInvocable<void()> cancel) override { cancel_ = std::move(cancel); }
-  bool gone() const override { return false; }
   asio::awaitable<void> Respond(Response) override { throw std::bad_alloc(); }
   asio::awaitable<bool> Begin(Response, std::optional<uint64_t>) override {
     throw std::bad_alloc();
   }
   asio::awaitable<bool> Write(std::string_view) override { throw std::bad_alloc(); }
   asio::awaitable<void> End() override { throw std::bad_alloc(); }
-  void Abort() override {}
-  bool begun() const override { return false; }
 
  private:
-  asio::io_context& loop_;
-  Request request_;
-  const std::string id_ = "r";
-  const std::shared_ptr<Peer> peer_ = std::make_shared<Peer>();
   std::string body_;
-  absl::AnyInvocable<void()> cancel_;
 };
 
 class ThrowingTest : public testing::Test {
