@@ -75,6 +75,7 @@ asio::awaitable<absl::Status> ServerWatch::AskServer() {
   const auto question =
       std::make_shared<Question<grpc::ByteBuffer>>(headers, between_.get_executor());
   question->Start(Prepare(services_.upstream.Next()));
+  cancel_ = [question] { question->Cancel(); };
   const auto answer = co_await question->Answer();
   co_return answer.status();
 }
@@ -84,7 +85,7 @@ asio::awaitable<void> ServerWatch::Run() {
     return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   };
   absl::Status status = co_await AskServer();
-  if (!is_away(status)) co_return;
+  if (stopped_ || !is_away(status)) co_return;
   if (absl::IsUnavailable(status)) {
     spdlog::warn("{} (--server, TVQ_SERVER) Until it is there, requests are answered with 503",
                  std::string(status.message()));
@@ -99,12 +100,14 @@ asio::awaitable<void> ServerWatch::Run() {
     if (stopped_) co_return;
     status = co_await AskServer();
   }
+  if (stopped_) co_return;
   spdlog::info("the server answers now");
 }
 
 void ServerWatch::Stop() {
   stopped_ = true;
   between_.cancel();
+  if (cancel_ != nullptr) cancel_();
 }
 
 void AddHealth(Services& services, Router* router) {

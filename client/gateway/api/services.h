@@ -7,6 +7,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -54,6 +55,7 @@ class ServerWatch {
 
   Services& services_;
   asio::steady_timer between_;
+  std::function<void()> cancel_;  // the last question
   bool stopped_ = false;
 };
 
