@@ -114,8 +114,7 @@ def test_gateway_with_tls(authority):
         assert (done.returncode, done.stderr) == (0, "")
         done = check("gateway", f":{gateway.port}")  # without TLS
         assert done.returncode == 1
-        assert done.stderr.endswith(
-            ": what listens there does not speak HTTP; --ssl-certfile and --ssl-keyfile ask for HTTPS\n")
+        assert done.stderr.endswith("does not speak HTTP; --ssl-certfile and --ssl-keyfile ask for HTTPS\n")
     with dead_addresses(1) as (server, ), GatewayProcess(server) as gateway:
         done = check("gateway", f":{gateway.port}", **files)
         assert done.returncode == 1 and done.stderr.endswith(": what listens there does not speak HTTPS\n")

@@ -30,15 +30,18 @@ absl::Status Unavailable(const std::string& why) { return absl::UnavailableError
 std::string Why(const boost::system::error_code& error, bool tls) {
   if (error == asio::error::connection_refused) return "nothing listens there";
   if (error.category() == asio::error::get_netdb_category()) return "the host is unknown";
-  const std::string spoken = tls ? "HTTPS" : "HTTP";
-  if (error == asio::error::eof || error == asio::error::connection_reset ||
-      error.category() == asio::error::get_ssl_category() ||
-      error.category() == asio::ssl::error::get_stream_category() ||
-      error.category() == make_error_code(http::error::end_of_stream).category()) {
-    return absl::StrCat("what listens there does not speak ", spoken,
-                        tls ? "" : "; --ssl-certfile and --ssl-keyfile ask for HTTPS");
-  }
-  return error.message();
+  const bool ended = error == asio::error::eof || error == asio::error::connection_reset ||
+                     error == asio::ssl::error::stream_truncated ||
+                     error == http::error::end_of_stream || error == http::error::partial_message;
+  const bool other = error.category() == asio::error::get_ssl_category() ||
+                     error.category() == asio::ssl::error::get_stream_category() ||
+                     error.category() == make_error_code(http::error::end_of_stream).category();
+  if (!ended && !other) return error.message();
+  return absl::StrCat(
+      "what listens there ",
+      ended ? "ended the connection without an answer: it stops, has no room, or " : "",
+      "does not speak ", tls ? "HTTPS" : "HTTP",
+      tls ? "" : "; --ssl-certfile and --ssl-keyfile ask for HTTPS");
 }
 
 // Exceptions of asio end the coroutine.
