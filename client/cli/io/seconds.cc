@@ -1,9 +1,11 @@
 #include "client/cli/io/seconds.h"
 
 #include <cmath>
+#include <ctime>
 #include <string>
 
 #include "absl/strings/numbers.h"
+#include "absl/time/time.h"
 
 namespace tvq::cli {
 namespace {
@@ -27,10 +29,10 @@ flags::Option AsSeconds(flags::Option option) {
 }
 
 google::protobuf::Duration ToDuration(double seconds) {
+  const timespec parts = absl::ToTimespec(absl::Seconds(seconds));
   google::protobuf::Duration duration;
-  double whole = 0;
-  duration.set_nanos(static_cast<int32_t>(std::modf(seconds, &whole) * 1e9));
-  duration.set_seconds(static_cast<int64_t>(whole));
+  duration.set_seconds(parts.tv_sec);
+  duration.set_nanos(static_cast<int32_t>(parts.tv_nsec));
   return duration;
 }
 

@@ -1,10 +1,11 @@
 #include "client/gateway/openai/session_requests.h"
 
-#include <cmath>
 #include <cstdint>
+#include <ctime>
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "absl/time/time.h"
 #include "client/gateway/openai/json_body.h"
 #include "client/gateway/openai/sampling.h"
 
@@ -47,9 +48,9 @@ void ReadTtl(Fields& fields, Message* message) {
     fields.Fail("ttl", "must be seconds, from 0 to 1e10");
     return;
   }
-  const double whole = std::floor(*ttl);
-  message->mutable_ttl()->set_seconds(static_cast<int64_t>(whole));
-  message->mutable_ttl()->set_nanos(static_cast<int32_t>((*ttl - whole) * 1e9));
+  const timespec parts = absl::ToTimespec(absl::Seconds(*ttl));
+  message->mutable_ttl()->set_seconds(parts.tv_sec);
+  message->mutable_ttl()->set_nanos(static_cast<int32_t>(parts.tv_nsec));
 }
 
 void ReadCall(Fields& fields, const SessionTarget& target, v1::SessionCall* call) {

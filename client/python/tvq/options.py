@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from fractions import Fraction
 from typing import Any, Literal, Optional, TypedDict, Union
 
 from google.protobuf.duration_pb2 import Duration
@@ -122,8 +122,7 @@ def duration(value: Optional[Seconds], name: str) -> Optional[Duration]:
     if number is None:
         return None
     result = Duration()
-    nanos, whole = math.modf(number)
-    result.seconds, result.nanos = int(whole), int(nanos * 1e9)
+    result.FromNanoseconds(round(Fraction(number) * 10**9))
     return result
 
 

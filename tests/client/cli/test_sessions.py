@@ -16,6 +16,8 @@ def test_create_prints_the_id(cli, fake):
     assert fake.requests[-1].keep_transcript is False and fake.requests[-1].HasField("keep_transcript")
     cli.ok("session", "create")
     assert not fake.requests[-1].HasField("keep_transcript") and not fake.requests[-1].HasField("ttl")
+    cli.ok("session", "create", "--ttl", 2.3)
+    assert (fake.requests[-1].ttl.seconds, fake.requests[-1].ttl.nanos) == (2, 300_000_000)
 
 
 def test_list_follows_pages(cli, fake):

@@ -21,6 +21,14 @@ def test_create_find_delete(client, fake, tvq):
         client.session("s1")
 
 
+def test_fractions_of_seconds_are_exact_to_the_nanosecond(client, fake):
+    for ttl in (2.3, timedelta(seconds=2.3)):
+        client.create_session(ttl=ttl)
+        assert (fake.requests[-1].ttl.seconds, fake.requests[-1].ttl.nanos) == (2, 300_000_000)
+    client.create_session(ttl=0.9999999999)
+    assert (fake.requests[-1].ttl.seconds, fake.requests[-1].ttl.nanos) == (1, 0)
+
+
 def test_append_generate_score(client, fake, tvq):
     session = client.create_session()
     assert session.append("abc") == tvq.Position("s1", 1, 0, 3)
