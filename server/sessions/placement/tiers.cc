@@ -107,7 +107,7 @@ std::shared_ptr<Checkpoint> Tiers::AddStored(size_t model, int64_t bytes, int64_
                                              StoredPlace at) {
   std::shared_ptr<Checkpoint> checkpoint(
       new Checkpoint(shared_from_this(), model, bytes, image_bytes));
-  checkpoint->holders_.push_back({std::move(at), /*stored=*/true});
+  checkpoint->holders_.Add(std::move(at), /*stored=*/true);
   return Enter(std::move(checkpoint));
 }
 
@@ -117,30 +117,27 @@ void Tiers::Forget(Checkpoint& checkpoint) {
   WakeDevice();  // host memory may have the room now that it lacked
 }
 
-void Tiers::Hold(Checkpoint& checkpoint, StoredPlace at, bool stored) {
+void Tiers::Hold(Checkpoint& checkpoint, StoredPlace at) {
   const MutexLock lock(&mutex_);
-  if (!stored && checkpoint.device_ == nullptr && checkpoint.host_ == nullptr) std::abort();
-  checkpoint.holders_.push_back({std::move(at), stored});
+  if (checkpoint.device_ == nullptr && checkpoint.host_ == nullptr) std::abort();
+  checkpoint.holders_.Add(std::move(at), /*stored=*/false);
 }
 
 void Tiers::LetGo(Checkpoint& checkpoint, const StoredPlace& at) {
   const MutexLock lock(&mutex_);
-  std::erase_if(checkpoint.holders_, [&](const Checkpoint::Holder& h) { return h.at == at; });
+  checkpoint.holders_.Remove(at);
 }
 
 void Tiers::SetStored(Checkpoint& checkpoint, const StoredPlace& at, bool stored) {
   const MutexLock lock(&mutex_);
   // What is not in memory is there or lost.
   if (!stored && checkpoint.device_ == nullptr && checkpoint.host_ == nullptr) return;
-  for (Checkpoint::Holder& holder : checkpoint.holders_) {
-    if (holder.at == at) holder.stored = stored;
-  }
+  checkpoint.holders_.SetStored(at, stored);
 }
 
 bool Tiers::IsStored(const Checkpoint& checkpoint, const StoredPlace& at) const {
   const MutexLock lock(&mutex_);
-  return std::any_of(checkpoint.holders_.begin(), checkpoint.holders_.end(),
-                     [&](const Checkpoint::Holder& h) { return h.stored && h.at == at; });
+  return checkpoint.holders_.IsStored(at);
 }
 
 std::shared_ptr<const CheckpointHead> Tiers::Head(const Checkpoint& checkpoint) const {
@@ -190,12 +187,9 @@ Tiers::Found Tiers::Find(Checkpoint& checkpoint) {
   Unindex(checkpoint);
   checkpoint.last_use_ = ++uses_;
   Index(checkpoint);
-  Found found{checkpoint.device_, checkpoint.host_, checkpoint.head_, {}};
-  for (const Checkpoint::Holder& holder : checkpoint.holders_) {
-    if (holder.stored) found.stored.push_back(holder.at);
-  }
+  Found found{checkpoint.device_, checkpoint.host_, checkpoint.head_};
   // Whoever finds nothing else reads what he cannot, and gets the device's error.
-  const bool elsewhere = found.host != nullptr || !found.stored.empty();
+  const bool elsewhere = found.host != nullptr || checkpoint.holders_.any_stored();
   if (!device_works && elsewhere) found.device = nullptr;
   return found;
 }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "server/sessions/record/session_stats.h"
 #include "server/sessions/session_store.h"
 #include "server/sessions/snapshot/checkpoint.h"
+#include "server/sessions/snapshot/holders.h"
 #include "server/sessions/snapshot/snapshot.h"
 
 namespace tvq {
@@ -66,7 +68,7 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
 
   // A session or mark is at the checkpoint, or is no more. A checkpoint that only the durable tier
   // has can take no further holder: BringToHost first, and keep the pin until it has it.
-  void Hold(Checkpoint& checkpoint, StoredPlace at, bool stored = false);
+  void Hold(Checkpoint& checkpoint, StoredPlace at);
   void LetGo(Checkpoint& checkpoint, const StoredPlace& at);
   void SetStored(Checkpoint& checkpoint, const StoredPlace& at, bool stored = true);
   bool IsStored(const Checkpoint& checkpoint, const StoredPlace& at) const;
@@ -140,7 +142,6 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
     std::shared_ptr<const HeldState> device;
     std::shared_ptr<const Blob> host;
     std::shared_ptr<const CheckpointHead> head;
-    std::vector<StoredPlace> stored;
   };
 
   explicit Tiers(Options options);
@@ -161,7 +162,7 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   absl::StatusOr<HeldState> Fill(Checkpoint& checkpoint, HeldState blank);
   // `admit` is asked with the bytes before they are loaded.
   using Admit = std::function<absl::Status(int64_t bytes)>;
-  absl::StatusOr<std::shared_ptr<const Blob>> LoadBlob(const Found& found, size_t model,
+  absl::StatusOr<std::shared_ptr<const Blob>> LoadBlob(const Checkpoint& checkpoint,
                                                        const Admit& admit);
   absl::StatusOr<Pin> BringToHost(const std::shared_ptr<Checkpoint>& checkpoint,
                                   const Admit& admit);
@@ -170,13 +171,13 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   absl::Status ReserveHost(int64_t bytes);
   // Runs `read` on a stored snapshot. What is found corrupt there is DATA_LOSS, and counted.
   absl::Status WithStored(
-      const Found& found,
+      const Checkpoint& checkpoint,
       const std::function<absl::Status(const StoredPlace& at, const SnapshotHead& head,
                                        ByteSource& rest)>& read);
-  absl::StatusOr<ImageReader> OpenStored(const Found& found, const ModelInfo& model);
+  absl::StatusOr<ImageReader> OpenStored(const Checkpoint& checkpoint);
+  std::optional<StoredPlace> NextStored(const Checkpoint& checkpoint, const StoredPlace& at) const;
 
   // tiers_evict.cc
-  bool AllStored(const Checkpoint& checkpoint) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HostHasRoom(int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return host_used_ + bytes <= options_.host_bytes;
   }

@@ -24,12 +24,6 @@ bool IsAmong(const std::vector<std::shared_ptr<Checkpoint>>& some, const Checkpo
 
 }  // namespace
 
-bool Tiers::AllStored(const Checkpoint& checkpoint) const {
-  return !checkpoint.holders_.empty() &&
-         std::all_of(checkpoint.holders_.begin(), checkpoint.holders_.end(),
-                     [](const Checkpoint::Holder& holder) { return holder.stored; });
-}
-
 bool Tiers::DeviceIsShort() {
   const int64_t available = device().total() - device().used();
   if (available >= device_wanted_) device_wanted_ = 0;
@@ -57,7 +51,7 @@ Tiers::CheckpointPtr Tiers::DeviceVictim(const std::vector<CheckpointPtr>& unmov
   for (const auto& [use, candidate] : on_device_) {
     if (candidate->pins_ > 0 || IsAmong(unmovable, candidate)) continue;
     const int64_t bytes = candidate->image_bytes();
-    if (candidate->host_ != nullptr || AllStored(*candidate) || HostHasRoom(bytes)) {
+    if (candidate->host_ != nullptr || candidate->holders_.all_stored() || HostHasRoom(bytes)) {
       // Only what is returned is locked: the last to let go of one must not have the mutex.
       CheckpointPtr victim = candidate->weak_from_this().lock();
       if (victim != nullptr) return victim;
@@ -85,7 +79,7 @@ bool Tiers::EvictOneFromDevice(std::vector<CheckpointPtr>& unmovable) {
     if (stopping_ || !DeviceIsShort()) return false;
     victim = DeviceVictim(unmovable);
     if (victim == nullptr) return false;
-    if (victim->host_ != nullptr || AllStored(*victim)) {
+    if (victim->host_ != nullptr || victim->holders_.all_stored()) {
       given_up = DropFromDevice(*victim);
       return true;
     }
@@ -152,7 +146,7 @@ Tiers::CheckpointPtr Tiers::HostVictim() {
   for (const ByUse* const list : {&in_both_, &in_host_}) {
     for (const auto& [use, candidate] : *list) {
       if (candidate->pins_ > 0) continue;
-      if (list == &in_host_ && !AllStored(*candidate) && !MayStore(*candidate)) continue;
+      if (list == &in_host_ && !candidate->holders_.all_stored() && !MayStore(*candidate)) continue;
       CheckpointPtr victim = candidate->weak_from_this().lock();
       if (victim != nullptr) return victim;
     }
@@ -172,7 +166,9 @@ Tiers::GivenUp Tiers::DropFromHost(Checkpoint& victim) {
 
 void Tiers::NoteParked(Checkpoint& checkpoint) {
   if (checkpoint.device_ != nullptr || checkpoint.host_ != nullptr) return;
-  for (const Checkpoint::Holder& holder : checkpoint.holders_) parked_.push_back(holder.at.id);
+  checkpoint.holders_.ForEach([this](const StoredPlace& at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    parked_.push_back(at.id);
+  });
 }
 
 bool Tiers::EvictOneFromHost() {
@@ -184,23 +180,17 @@ bool Tiers::EvictOneFromHost() {
     if (stopping_) return false;
     victim = HostVictim();
     if (victim == nullptr) return false;
-    if (victim->host_ != nullptr && (victim->device_ != nullptr || AllStored(*victim))) {
+    if (victim->host_ != nullptr && (victim->device_ != nullptr || victim->holders_.all_stored())) {
       given_up = DropFromHost(*victim);
       return true;
     }
-    if (AllStored(*victim) || !MayStore(*victim)) return false;
-    const auto& holders = victim->holders_;
-    to_store = std::find_if(holders.begin(), holders.end(), [](const Checkpoint::Holder& h) {
-                 return !h.stored;
-               })->at.id;
+    if (victim->holders_.all_stored() || !MayStore(*victim)) return false;
+    to_store = victim->holders_.FirstUnstored();
   }
   const auto stored = options_.persist(to_store);
   const MutexLock lock(&mutex_);
   WakeDevice();  // what is stored can go from there, too
-  const bool still =
-      std::any_of(victim->holders_.begin(), victim->holders_.end(),
-                  [&](const Checkpoint::Holder& h) { return !h.stored && h.at.id == to_store; });
-  if (stored.ok() && !still) {
+  if (stored.ok() && !victim->holders_.HasUnstored(to_store)) {
     retry_after_ = std::chrono::milliseconds(0);
     return true;
   }

@@ -14,6 +14,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 constexpr int64_t kCopyBytes = 1 << 20;
+// Stored copies of one state that a read tries; there may be as many as sessions.
+constexpr int kMostCopies = 8;
 
 StateContent Content(const HeldState& held, const CheckpointHead& head) {
   StateContent content{.state = held.state.get(), .pending = head.pending};
@@ -106,7 +108,7 @@ class Tiers::SlowSource : public ByteSource {
       // A file can be read to its end although another took its place; what others write too
       // cannot.
       if (!tiers_->options_.durable->shared()) {
-        auto opened = tiers_->OpenStored(found, Model());
+        auto opened = tiers_->OpenStored(*checkpoint_);
         if (!opened.ok()) return opened.status();
         stored_ = std::move(opened->source);
         return opened->bytes;
@@ -206,11 +208,11 @@ absl::StatusOr<HeldState> Tiers::Fill(Checkpoint& checkpoint, HeldState blank) {
     status = image.ok() ? image->ReadState(blank.state.get()) : image.status();
     status = AsDataLoss(status, "a state in host memory");
   } else {
-    status =
-        WithStored(found, [&](const StoredPlace&, const SnapshotHead& head, ByteSource& source) {
-          auto image = OpenSnapshotState(head, &source, info(checkpoint.model()));
-          return image.ok() ? image->ReadState(blank.state.get()) : image.status();
-        });
+    status = WithStored(checkpoint,
+                        [&](const StoredPlace&, const SnapshotHead& head, ByteSource& source) {
+                          auto image = OpenSnapshotState(head, &source, info(checkpoint.model()));
+                          return image.ok() ? image->ReadState(blank.state.get()) : image.status();
+                        });
   }
   if (!status.ok()) return status;
   const MutexLock lock(&mutex_);
@@ -219,15 +221,22 @@ absl::StatusOr<HeldState> Tiers::Fill(Checkpoint& checkpoint, HeldState blank) {
   return blank;
 }
 
+std::optional<StoredPlace> Tiers::NextStored(const Checkpoint& checkpoint,
+                                             const StoredPlace& at) const {
+  const MutexLock lock(&mutex_);
+  return checkpoint.holders_.NextStored(at);
+}
+
 absl::Status Tiers::WithStored(
-    const Found& found,
+    const Checkpoint& checkpoint,
     const std::function<absl::Status(const StoredPlace& at, const SnapshotHead& head,
                                      ByteSource& rest)>& read) {
   absl::Status status = absl::DataLossError("a state that no tier has");
   // Where the first copy is damaged, another session's may serve.
-  for (const StoredPlace& at : found.stored) {
-    const std::string what = absl::StrCat("session ", at.id, ", stored version ", at.version);
-    auto source = options_.durable->Get(at.id, at.version);
+  auto at = NextStored(checkpoint, {});
+  for (int tries = 0; at && tries < kMostCopies; ++tries, at = NextStored(checkpoint, *at)) {
+    const std::string what = absl::StrCat("session ", at->id, ", stored version ", at->version);
+    auto source = options_.durable->Get(at->id, at->version);
     if (absl::IsNotFound(source.status())) {
       // Not corrupt: the session may just have been stored at a later version.
       status = absl::DataLossError(absl::StrCat(what, ": it is not stored any more"));
@@ -236,7 +245,7 @@ absl::Status Tiers::WithStored(
     status = source.status();
     if (status.ok()) {
       const auto head = ReadSnapshotHead(source->get());
-      status = AsDataLoss(head.ok() ? read(at, *head, **source) : head.status(), what);
+      status = AsDataLoss(head.ok() ? read(*at, *head, **source) : head.status(), what);
     }
     if (status.ok()) return status;
     const MutexLock lock(&mutex_);
@@ -245,12 +254,12 @@ absl::Status Tiers::WithStored(
   return status;
 }
 
-absl::StatusOr<std::shared_ptr<const Blob>> Tiers::LoadBlob(const Found& found, size_t model,
+absl::StatusOr<std::shared_ptr<const Blob>> Tiers::LoadBlob(const Checkpoint& checkpoint,
                                                             const Admit& admit) {
   std::shared_ptr<const Blob> blob;
   // The bytes as they are, but none that are damaged: they may become the only copy there is.
   const auto status =
-      WithStored(found, [&](const StoredPlace&, const SnapshotHead& head, ByteSource& source) {
+      WithStored(checkpoint, [&](const StoredPlace&, const SnapshotHead& head, ByteSource& source) {
         if (auto admitted = admit(head.state_bytes); !admitted.ok()) return admitted;
         BlobWriter writer(head.state_bytes);
         std::vector<std::byte> buffer(static_cast<size_t>(std::min(head.state_bytes, kCopyBytes)));
@@ -264,7 +273,7 @@ absl::StatusOr<std::shared_ptr<const Blob>> Tiers::LoadBlob(const Found& found, 
         }
         blob = writer.Finish();
         const auto image = NewSource(blob);
-        auto reader = StateImageReader::Open(image.get(), info(model));
+        auto reader = StateImageReader::Open(image.get(), info(checkpoint.model()));
         return reader.ok() ? reader->CheckState() : reader.status();
       });
   if (!status.ok()) return status;
@@ -295,7 +304,7 @@ absl::StatusOr<Tiers::Pin> Tiers::BringToHost(const std::shared_ptr<Checkpoint>&
   Pin pin(shared_from_this(), checkpoint);
   const Found found = Find(*checkpoint);
   if (found.device != nullptr || found.host != nullptr) return pin;
-  auto blob = LoadBlob(found, checkpoint->model(), admit);
+  auto blob = LoadBlob(*checkpoint, admit);
   if (!blob.ok()) return blob.status();
   const auto source = NewSource(*blob);
   auto image = StateImageReader::Open(source.get(), info(checkpoint->model()));
@@ -324,19 +333,19 @@ absl::StatusOr<Tiers::Image> Tiers::Read(const std::shared_ptr<Checkpoint>& chec
   }
   std::shared_ptr<const Blob> blob = found.host;
   if (blob == nullptr) {
-    auto loaded = LoadBlob(found, checkpoint->model(), [](int64_t) { return absl::OkStatus(); });
+    auto loaded = LoadBlob(*checkpoint, [](int64_t) { return absl::OkStatus(); });
     if (!loaded.ok()) return loaded.status();
     blob = *std::move(loaded);
   }
   return Image{blob->size(), [pin, blob](const ByteSink& sink) { return blob->WriteTo(sink); }};
 }
 
-absl::StatusOr<Tiers::ImageReader> Tiers::OpenStored(const Found& found, const ModelInfo& model) {
+absl::StatusOr<Tiers::ImageReader> Tiers::OpenStored(const Checkpoint& checkpoint) {
   ImageReader opened;
-  const auto status =
-      WithStored(found, [&](const StoredPlace& at, const SnapshotHead& head, ByteSource& source) {
+  const auto status = WithStored(
+      checkpoint, [&](const StoredPlace& at, const SnapshotHead& head, ByteSource& source) {
         // As far as it can be checked without a state: who reads the rest checks that.
-        auto checked = StateImageReader::Open(&source, model);
+        auto checked = StateImageReader::Open(&source, info(checkpoint.model()));
         if (!checked.ok()) return checked.status();
         auto again = options_.durable->Get(at.id, at.version);
         if (!again.ok()) return again.status();

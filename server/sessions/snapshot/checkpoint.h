@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "server/engine/request/continuation.h"
 #include "server/sessions/snapshot/blob.h"
+#include "server/sessions/snapshot/holders.h"
 
 namespace tvq {
 
@@ -22,13 +22,6 @@ struct CheckpointHead {
   int64_t position = 0;  // tokens that the state was fed
   std::vector<int32_t> pending;
   std::shared_ptr<const std::vector<float>> logits;  // null if tokens are pending
-};
-
-// A place on the durable tier.
-struct StoredPlace {
-  std::string id;  // of the session
-  int64_t version = 0;
-  bool operator==(const StoredPlace&) const = default;
 };
 
 // Never changes: sessions, marks, forks and prefixes that are at the same state hold the same
@@ -47,12 +40,6 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint> {
 
  private:
   friend class Tiers;
-  // A session or mark that is at this state.
-  struct Holder {
-    StoredPlace at;
-    bool stored = false;  // the durable tier has it
-  };
-
   Checkpoint(std::shared_ptr<Tiers> tiers, size_t model, int64_t bytes, int64_t image_bytes)
       : tiers_(std::move(tiers)), model_(model), bytes_(bytes), image_bytes_(image_bytes) {}
 
@@ -65,7 +52,7 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint> {
   std::shared_ptr<const HeldState> device_;
   std::shared_ptr<const Blob> host_;            // a state image
   std::shared_ptr<const CheckpointHead> head_;  // null: only the durable tier has it
-  std::vector<Holder> holders_;
+  Holders holders_;
   int pins_ = 0;           // threads that read it where it lies: it stays there
   int64_t presents_ = 0;   // sessions whose present state it is
   uint64_t last_use_ = 0;  // larger than that of all that were used before

@@ -18,6 +18,7 @@
 #include "server/sessions/record/session_record.h"
 #include "server/sessions/record/token_log.h"
 #include "server/sessions/snapshot/checkpoint.h"
+#include "server/sessions/snapshot/holders.h"
 
 namespace tvq {
 

@@ -97,6 +97,7 @@ Store::Store(Engine* engine, const SessionOptions& options, std::unique_ptr<Dura
                     : nullptr) {}
 
 Store::~Store() {
+  stopping_ = true;
   ticker_.reset();
   tiers_->Stop();
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -243,6 +244,8 @@ class Store final : public SessionStore {
   absl::Status Persist(SessionEntry& entry);
   // Persists what a call has made, if `durability` wants it, several at once.
   absl::Status PersistMade(const std::vector<EntryPtr>& entries, Durability durability);
+  // UnloadParked, of some.
+  int64_t Unload(std::span<std::string> ids);
   // Persists what a call has leased. ABORTED if another server has the session.
   absl::Status SaveHeld(SessionEntry& entry);
 
@@ -327,6 +330,7 @@ class Store final : public SessionStore {
   const std::unique_ptr<DurableTier> durable_;
   const Clock clock_;
   std::atomic<bool> leaving_ = false;       // see Leave
+  std::atomic<bool> stopping_ = false;      // what goes through many sessions comes to an end
   const std::vector<int64_t> place_bytes_;  // by model
   Capacity capacity_;                       // before whatever holds places
   const std::shared_ptr<Tiers> tiers_;

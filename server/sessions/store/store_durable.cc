@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -21,6 +22,8 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr int kMoveThreads = 4;
 constexpr std::chrono::milliseconds kFlushRetry{200};
 constexpr int kOwedAtOnce = 16;
+// Sessions that UnloadParked looks at while others wait for the mutex.
+constexpr size_t kUnloadsAtOnce = 1000;
 
 }  // namespace
 
@@ -257,7 +260,7 @@ absl::Status Store::PersistMade(const std::vector<EntryPtr>& entries, Durability
 }
 
 void Store::StoreOwed() {
-  for (int i = 0; i < kOwedAtOnce; ++i) {
+  for (int i = 0; i < kOwedAtOnce && !stopping_; ++i) {
     EntryPtr entry;
     {
       const MutexLock lock(&mutex_);
@@ -349,10 +352,23 @@ int64_t Store::Flush(SteadyTime until) {
 }
 
 int64_t Store::UnloadParked() {
+  std::vector<std::string> ids = tiers_->TakeParked();
+  {
+    const MutexLock lock(&mutex_);
+    for (std::string& id : std::exchange(parked_, {})) ids.push_back(std::move(id));
+  }
+  int64_t unloaded = 0;
+  for (std::span<std::string> rest = ids; !rest.empty() && !stopping_;) {
+    const auto next = rest.first(std::min(rest.size(), kUnloadsAtOnce));
+    unloaded += Unload(next);
+    rest = rest.subspan(next.size());
+  }
+  return unloaded;
+}
+
+int64_t Store::Unload(std::span<std::string> ids) {
   std::vector<ContentPtr> forgotten;  // freed after the lock
   const MutexLock lock(&mutex_);
-  std::vector<std::string> ids = std::exchange(parked_, {});
-  for (std::string& id : tiers_->TakeParked()) ids.push_back(std::move(id));
   for (std::string& id : ids) {
     const EntryPtr entry = table_.Find(id);
     if (entry == nullptr) continue;

@@ -62,6 +62,7 @@ void Store::StoreUses() {
     });
   }
   for (const auto& [entry, last] : used) {
+    if (stopping_) return;
     if (absl::IsUnavailable(StoreUse(*entry, last))) return;
   }
 }
@@ -129,6 +130,7 @@ int64_t Store::DeleteExpired() {
       around = wrapped && swept_ >= first;
     }
     for (const EntryPtr& entry : over) {
+      if (stopping_) return deleted;
       const auto expired = Expire(entry, now);
       // A tier elsewhere is away. On a disk it may be the files of this one that are in trouble.
       if (shares_storage() && absl::IsUnavailable(expired.status())) return deleted;
