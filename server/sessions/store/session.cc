@@ -1,6 +1,7 @@
 #include "server/sessions/store/session.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tvq {
 
@@ -10,9 +11,8 @@ const KeptMark* SessionContent::FindMark(const std::string& name) const {
   return found == marks.end() ? nullptr : &*found;
 }
 
-std::vector<std::pair<std::shared_ptr<Checkpoint>, StoredPlace>> HoldsOf(
-    const SessionContent& content) {
-  std::vector<std::pair<std::shared_ptr<Checkpoint>, StoredPlace>> holds;
+std::vector<HeldPlace> HoldsOf(const SessionContent& content) {
+  std::vector<HeldPlace> holds;
   const auto add = [&](const Moment& moment, int64_t version) {
     if (moment.checkpoint == nullptr) return;
     holds.emplace_back(moment.checkpoint, StoredPlace{content.record.id, version});
@@ -23,6 +23,16 @@ std::vector<std::pair<std::shared_ptr<Checkpoint>, StoredPlace>> HoldsOf(
     if (mark.record.version != content.record.version) add(mark.moment, mark.record.version);
   }
   return holds;
+}
+
+HoldsChange ChangeOfHolds(const SessionContent& before, const SessionContent& after) {
+  HoldsChange change{.after = HoldsOf(after)};
+  std::vector<HeldPlace> was = HoldsOf(before);
+  std::ranges::sort(was);
+  std::ranges::sort(change.after);
+  std::ranges::set_difference(change.after, was, std::back_inserter(change.added));
+  std::ranges::set_difference(was, change.after, std::back_inserter(change.dropped));
+  return change;
 }
 
 SessionRecord SessionEntry::Record() const {

@@ -49,9 +49,18 @@ struct SessionContent {
   const KeptMark* FindMark(const std::string& name) const;
 };
 
-// The checkpoints that a content is at, and what each is on the durable tier. No pair twice.
-std::vector<std::pair<std::shared_ptr<Checkpoint>, StoredPlace>> HoldsOf(
-    const SessionContent& content);
+// A checkpoint that a content is at, and what it is on the durable tier.
+using HeldPlace = std::pair<std::shared_ptr<Checkpoint>, StoredPlace>;
+// All of a content. None twice.
+std::vector<HeldPlace> HoldsOf(const SessionContent& content);
+
+// What the step from a content to the next does to them.
+struct HoldsChange {
+  std::vector<HeldPlace> after;    // all of the next
+  std::vector<HeldPlace> added;    // those of them that are new
+  std::vector<HeldPlace> dropped;  // those that the next has not any more
+};
+HoldsChange ChangeOfHolds(const SessionContent& before, const SessionContent& after);
 
 // Guarded by the store's mutex, but for `saving`.
 struct SessionEntry {

@@ -219,12 +219,12 @@ class Store final : public SessionStore {
   absl::StatusOr<SessionView> Replayed(const Begun& begun) const;
   // A call that changes what is known of a session by pointers alone.
   absl::StatusOr<SessionView> Change(const SessionCall& call, CallKind kind, const Edit& edit);
-  // Brings to the device or host memory what only the durable tier has under another version than
-  // `next` needs it, and keeps it there.
-  absl::StatusOr<std::vector<Tiers::Pin>> Anchor(const SessionContent& next,
-                                                 const SessionContent* before);
-  // Exchanges the content, and returns what was there, to be let go without the lock.
-  ContentPtr Install(SessionEntry& entry, ContentPtr next, bool stored)
+  // Brings to the device or host memory what is to be held under one more version and only the
+  // durable tier has, and keeps it there.
+  absl::StatusOr<std::vector<Tiers::Pin>> Anchor(const std::vector<HeldPlace>& added);
+  // Exchanges the content, and returns what was there, to be let go without the lock. `holds` is
+  // what that changes.
+  ContentPtr Install(SessionEntry& entry, ContentPtr next, const HoldsChange& holds, bool stored)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // store_durable.cc

@@ -151,7 +151,7 @@ absl::Status Store::Enter(const std::vector<EntryPtr>& entries, size_t made) {
   }
   std::vector<Tiers::Pin> pins;
   for (const EntryPtr& entry : entries) {
-    auto pinned = Anchor(*entry->content, nullptr);
+    auto pinned = Anchor(HoldsOf(*entry->content));
     if (!pinned.ok()) return pinned.status();
     std::move(pinned->begin(), pinned->end(), std::back_inserter(pins));
   }

@@ -1,7 +1,5 @@
 // One writer at a time, and how a call commits.
-#include <algorithm>
 #include <cstdlib>
-#include <iterator>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -125,33 +123,23 @@ void Store::Release(SessionEntry& entry) {
   entry.leased = false;
 }
 
-absl::StatusOr<std::vector<Tiers::Pin>> Store::Anchor(const SessionContent& next,
-                                                      const SessionContent* before) {
+absl::StatusOr<std::vector<Tiers::Pin>> Store::Anchor(const std::vector<HeldPlace>& added) {
   std::vector<Tiers::Pin> pins;
-  const auto held = before != nullptr ? HoldsOf(*before) : decltype(HoldsOf(next))();
-  for (const auto& hold : HoldsOf(next)) {
-    if (std::find(held.begin(), held.end(), hold) != held.end()) continue;
-    auto pin = tiers_->BringToHost(hold.first);
+  for (const auto& [checkpoint, at] : added) {
+    auto pin = tiers_->BringToHost(checkpoint);
     if (!pin.ok()) return pin.status();
     pins.push_back(*std::move(pin));
   }
   return pins;
 }
 
-Store::ContentPtr Store::Install(SessionEntry& entry, ContentPtr next, bool stored) {
-  const auto before = HoldsOf(*entry.content);
-  const auto after = HoldsOf(*next);
-  for (const auto& hold : after) {
-    if (std::find(before.begin(), before.end(), hold) == before.end()) {
-      tiers_->Hold(*hold.first, hold.second);
-    }
-    if (stored) tiers_->SetStored(*hold.first, hold.second);
+Store::ContentPtr Store::Install(SessionEntry& entry, ContentPtr next, const HoldsChange& holds,
+                                 bool stored) {
+  for (const auto& [checkpoint, at] : holds.added) tiers_->Hold(*checkpoint, at);
+  if (stored) {
+    for (const auto& [checkpoint, at] : holds.after) tiers_->SetStored(*checkpoint, at);
   }
-  for (const auto& hold : before) {
-    if (std::find(after.begin(), after.end(), hold) == after.end()) {
-      tiers_->LetGo(*hold.first, hold.second);
-    }
-  }
+  for (const auto& [checkpoint, at] : holds.dropped) tiers_->LetGo(*checkpoint, at);
   tiers_->MovePresent(entry.content->present.checkpoint.get(), next->present.checkpoint.get());
   const Recount recount(this, entry);
   return std::exchange(entry.content, std::move(next));
@@ -171,7 +159,8 @@ absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
   }
   next.record.damage = absl::OkStatus();  // that of another version
   // The lease keeps the content what it is.
-  const auto pins = Anchor(next, entry.content.get());
+  const HoldsChange holds = ChangeOfHolds(*entry.content, next);
+  const auto pins = Anchor(holds.added);
   if (!pins.ok()) return pins.status();
   const absl::Time now = clock_();
   std::optional<MutexLock> saving;
@@ -191,7 +180,8 @@ absl::StatusOr<SessionView> Store::Commit(const Hold& hold, SessionContent next,
   }
   ContentPtr content = std::make_shared<const SessionContent>(std::move(next));
   const MutexLock lock(&mutex_);
-  content = Install(entry, std::move(content), stored);  // the old one is let go after the lock
+  // The old one is let go after the lock.
+  content = Install(entry, std::move(content), holds, stored);
   if (stored) {
     const Recount recount(this, entry);
     entry.persisted_version = entry.content->record.version;
