@@ -20,6 +20,7 @@
 #include "server/sessions/record/session_limits.h"
 #include "server/sessions/record/session_record.h"
 #include "server/sessions/record/session_stats.h"
+#include "server/sessions/record/token_log.h"
 #include "server/sessions/snapshot/byte_stream.h"
 #include "server/sessions/snapshot/snapshot_stream.h"
 
@@ -48,10 +49,10 @@ struct SessionView {
   int64_t bytes = 0;  // of the state, marks not counted
 };
 
-// A session and its token ids, of one version; no ids if it has no transcript.
+// A session and its token ids, of one version; no ids if it has no transcript. Shares the ids.
 struct SessionTranscript {
   SessionView view;
-  std::vector<int32_t> ids;
+  TokenLog tokens;
 };
 
 // kDefault: as kMemory. What a call makes (Create, Fork, Import) is stored all the same where

@@ -130,7 +130,7 @@ void CheckSession(const std::string& owner, const SessionView& view) {
   CheckSnapshot(Drain(**exported), view.record);
   const auto transcript = store.Transcript(owner, call.id);
   Expect(transcript.ok() &&
-         std::ssize(transcript->ids) == (view.record.has_transcript ? view.record.position : 0));
+         transcript->tokens.size() == (view.record.has_transcript ? view.record.position : 0));
   {
     auto lease = store.Acquire(call);
     Expect(lease.ok() && !(*lease)->replay());

@@ -58,14 +58,14 @@ absl::Status Get(const CallContext& context, const Caller& caller,
   const auto transcript = context.sessions->Transcript(caller.owner, request.session_id());
   if (!transcript.ok()) return transcript.status();
   ToProto(transcript->view, response->mutable_session());
-  const std::vector<int32_t>& ids = transcript->ids;
-  const int64_t start = request.transcript_start(), size = std::ssize(ids);
+  const int64_t start = request.transcript_start(), size = transcript->tokens.size();
   if (start < 0 || start > size) {
     return absl::InvalidArgumentError(
         absl::StrCat("transcript_start: is ", start, ", must be 0 to ", size));
   }
-  const int64_t count = std::min(kMostTranscriptIds, size - start);
-  response->mutable_transcript()->Add(ids.begin() + start, ids.begin() + start + count);
+  const std::vector<int32_t> ids =
+      transcript->tokens.Ids(start, std::min(kMostTranscriptIds, size - start));
+  response->mutable_transcript()->Add(ids.begin(), ids.end());
   return absl::OkStatus();
 }
 

@@ -1,6 +1,8 @@
 #include "server/sessions/record/token_log.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 namespace tvq {
 namespace {
@@ -24,10 +26,16 @@ void TokenLog::Append(std::span<const int32_t> ids) {
   size_ += static_cast<int64_t>(ids.size());
 }
 
-std::vector<int32_t> TokenLog::Ids() const {
+std::vector<int32_t> TokenLog::Ids(int64_t first, int64_t count) const {
   std::vector<int32_t> ids;
-  ids.reserve(static_cast<size_t>(size_));
-  for (const auto& piece : pieces_) ids.insert(ids.end(), piece->begin(), piece->end());
+  ids.reserve(static_cast<size_t>(count));
+  for (const auto& piece : pieces_) {
+    const int64_t skipped = std::min(first, std::ssize(*piece));
+    const int64_t taken = std::min(count, std::ssize(*piece) - skipped);
+    ids.insert(ids.end(), piece->begin() + skipped, piece->begin() + skipped + taken);
+    first -= skipped;
+    count -= taken;
+  }
   return ids;
 }
 

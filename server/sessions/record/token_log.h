@@ -14,7 +14,9 @@ namespace tvq {
 class TokenLog {
  public:
   void Append(std::span<const int32_t> ids);
-  std::vector<int32_t> Ids() const;
+  std::vector<int32_t> Ids() const { return Ids(0, size_); }
+  // `count` ids from `first` on, all of which must be there.
+  std::vector<int32_t> Ids(int64_t first, int64_t count) const;
   int64_t size() const { return size_; }
 
  private:

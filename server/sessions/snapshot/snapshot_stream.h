@@ -16,6 +16,8 @@ class SnapshotStream {
  public:
   virtual ~SnapshotStream() = default;
   virtual int64_t total_bytes() const = 0;
+  // Memory that the stream takes from its beginning on, for it alone, beside what Next returns.
+  virtual int64_t kept_bytes() const = 0;
   // The next at most `max` bytes; empty at the end. Blocks.
   virtual absl::StatusOr<std::string> Next(int64_t max) = 0;
 };

@@ -14,9 +14,11 @@ class PartsStream : public SnapshotStream {
   PartsStream(const std::shared_ptr<const Blob>& head, std::unique_ptr<ByteSource> image,
               int64_t image_bytes)
       : parts_{{NewSource(head), head->size()}, {std::move(image), image_bytes}},
-        total_(head->size() + image_bytes) {}
+        total_(head->size() + image_bytes),
+        kept_(head->memory_bytes()) {}
 
   int64_t total_bytes() const override { return total_; }
+  int64_t kept_bytes() const override { return kept_; }
 
   absl::StatusOr<std::string> Next(int64_t max) override {
     std::string bytes;
@@ -41,6 +43,7 @@ class PartsStream : public SnapshotStream {
   };
   Part parts_[2];
   const int64_t total_;
+  const int64_t kept_;
 };
 
 class ContinuationSource : public ByteSource {

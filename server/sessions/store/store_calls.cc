@@ -270,7 +270,7 @@ absl::StatusOr<SessionTranscript> Store::Transcript(const std::string& owner,
   const auto read = [&](const SessionContent& content, const SessionView& view) {
     Moment present = content.present;
     auto status = Load(content, view.record.version, present, nullptr);
-    if (status.ok()) transcript = {view, present.tokens.Ids()};
+    if (status.ok()) transcript = {view, std::move(present.tokens)};
     return status;
   };
   if (auto status = ReadCommitted(owner, id, read); !status.ok()) return status;

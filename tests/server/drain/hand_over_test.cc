@@ -103,6 +103,7 @@ class TextStream : public SnapshotStream {
  public:
   explicit TextStream(std::string text) : text_(std::move(text)) {}
   int64_t total_bytes() const override { return static_cast<int64_t>(text_.size()); }
+  int64_t kept_bytes() const override { return total_bytes(); }
   absl::StatusOr<std::string> Next(int64_t) override { return std::exchange(text_, ""); }
 
  private:

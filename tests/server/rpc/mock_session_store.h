@@ -31,8 +31,9 @@ class NoUpload : public SnapshotUpload {
 // A snapshot of zeros.
 class Zeros : public SnapshotStream {
  public:
-  explicit Zeros(int64_t bytes) : bytes_(bytes), left_(bytes) {}
+  Zeros(int64_t bytes, int64_t kept_bytes) : bytes_(bytes), kept_(kept_bytes), left_(bytes) {}
   int64_t total_bytes() const override { return bytes_; }
+  int64_t kept_bytes() const override { return kept_; }
   absl::StatusOr<std::string> Next(int64_t max) override {
     const int64_t count = std::min(max, left_);
     left_ -= count;
@@ -40,12 +41,13 @@ class Zeros : public SnapshotStream {
   }
 
  private:
-  const int64_t bytes_;
+  const int64_t bytes_, kept_;
   int64_t left_;
 };
 
-inline absl::StatusOr<std::unique_ptr<SnapshotStream>> NewZeros(int64_t bytes) {
-  return std::make_unique<Zeros>(bytes);
+inline absl::StatusOr<std::unique_ptr<SnapshotStream>> NewZeros(int64_t bytes,
+                                                                int64_t kept_bytes = 0) {
+  return std::make_unique<Zeros>(bytes, kept_bytes);
 }
 
 class MockSessionStore : public SessionStore {

@@ -47,7 +47,9 @@ class ReadersTest : public testing::Test {
       return NewZeros(kManyBytes);
     });
     ON_CALL(store_, Transcript(_, _)).WillByDefault([](auto&, auto&) {
-      return SessionTranscript{.ids = std::vector<int32_t>(kManyIds, kLargestId)};
+      SessionTranscript transcript;
+      transcript.tokens.Append(std::vector<int32_t>(kManyIds, kLargestId));
+      return transcript;
     });
     ON_CALL(store_, NewUpload()).WillByDefault([] { return std::make_unique<NoUpload>(); });
     auto server = Server::Start(
@@ -245,6 +247,15 @@ TEST_F(ManyReadersTest, TakeNoMoreThanThereIsForAnswers) {
   grpc::ClientContext small;
   status = v1::GenerationService::NewStub(channel_)->Tokenize(&small, text, &ids);
   EXPECT_TRUE(status.ok()) << "a small answer needs no room: " << status.error_message();
+}
+
+// A long transcript, say.
+TEST_F(ManyReadersTest, CountWhatASnapshotKeeps) {
+  ON_CALL(store_, Export(_)).WillByDefault([](auto&) {
+    return NewZeros(kManyBytes, /*kept_bytes=*/int64_t{1} << 20);
+  });
+  ASSERT_TRUE(BeginExport());
+  EXPECT_FALSE(BeginExport()) << "there is room for one more chunk, but not for what is kept";
 }
 
 TEST_F(ManyReadersTest, GiveBackWhatTheyTook) {

@@ -302,8 +302,9 @@ TEST_F(SessionCallsTest, CreateNamesTheModel) {
 
 TEST_F(SessionCallsTest, TranscriptAndSessionAreOfOneVersion) {
   EXPECT_CALL(store_, Get(_, _)).Times(0);
-  EXPECT_CALL(store_, Transcript("", kId))
-      .WillOnce(Return(SessionTranscript{.view = {.record = Record()}, .ids = {1, 2, 3}}));
+  SessionTranscript transcript{.view = {.record = Record()}};
+  transcript.tokens.Append(std::vector<int32_t>{1, 2, 3});
+  EXPECT_CALL(store_, Transcript("", kId)).WillOnce(Return(transcript));
   grpc::ClientContext context;
   v1::GetSessionRequest request;
   request.set_session_id(kId);

@@ -291,7 +291,7 @@ TEST(DurableSessionsTest, ReadsOneVersionWhileCallsCommit) {
   h.disk->fail = replace;
   const auto transcript = h.store->Transcript("", call.id);
   ASSERT_TRUE(transcript.ok()) << transcript.status();
-  EXPECT_EQ(transcript->ids, Ids("ab"));
+  EXPECT_EQ(transcript->tokens.Ids(), Ids("ab"));
 
   busy = false;
   h.Restart();

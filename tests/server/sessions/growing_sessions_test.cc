@@ -112,7 +112,7 @@ TEST(GrowingSessionsTest, AShorterContextLengthDamagesNothing) {
   shorter.max_position = 30;
   StoreHarness then({.host_bytes = 1'000'000}, shorter);
   then.Start(std::make_unique<MemoryTier>(disk));
-  EXPECT_EQ(then.store->Transcript("", call.id)->ids.size(), kText.size());
+  EXPECT_EQ(then.store->Transcript("", call.id)->tokens.Ids().size(), kText.size());
   const auto forks = then.store->Fork(call, {});
   EXPECT_TRUE(forks.ok()) << forks.status();
   const auto lease = then.store->Acquire(call);

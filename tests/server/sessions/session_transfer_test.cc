@@ -71,6 +71,20 @@ absl::StatusOr<SessionView> Adopt(StoreHarness& to, StoreHarness& from, const st
   return adoption->Finish();
 }
 
+TEST(SessionTransferTest, AStreamSaysWhatItKeeps) {
+  StoreHarness h;
+  const std::string text(5000, 'x');
+  const SessionCall call{.id = h.Create()}, silent{.id = h.Create({.keep_transcript = false})};
+  ASSERT_TRUE(h.Append(call, text).ok());
+  ASSERT_TRUE(h.Append(silent, text).ok());
+  const auto stream = h.store->Export(call), without = h.store->Export(silent);
+  ASSERT_TRUE(stream.ok()) << stream.status();
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_GE((*stream)->kept_bytes(), 5000 * int64_t{sizeof(int32_t)});
+  EXPECT_GT((*without)->kept_bytes(), 0);
+  EXPECT_LT((*without)->kept_bytes(), 5000);
+}
+
 TEST(SessionTransferTest, MovesASessionToAnotherServer) {
   StoreHarness from;
   const SessionCall call{.id = from.Create()};
@@ -254,10 +268,10 @@ TEST(SessionTransferTest, KeepsATranscriptOnlyWhereTheServerDoes) {
   const auto silent = Import(to, snapshot);
   ASSERT_TRUE(silent.ok()) << silent.status();
   EXPECT_FALSE(silent->record.has_transcript);
-  EXPECT_TRUE(to.store->Transcript("", silent->record.id)->ids.empty());
+  EXPECT_TRUE(to.store->Transcript("", silent->record.id)->tokens.Ids().empty());
   const auto asked = Import(to, snapshot, {.keep_transcript = true});
   ASSERT_TRUE(asked.ok()) << asked.status();
-  EXPECT_EQ(to.store->Transcript("", asked->record.id)->ids, Ids("text"));
+  EXPECT_EQ(to.store->Transcript("", asked->record.id)->tokens.Ids(), Ids("text"));
 }
 
 // Of many that find no room, only a few take a thread to wait in.

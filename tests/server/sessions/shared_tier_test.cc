@@ -186,7 +186,7 @@ TEST_P(SharedTierTest, TellsOnceThatAVersionIsLost) {
       s.a.clock.Advance(-absl::Hours(1));
     }
     EXPECT_TRUE(how == kCall || s.a.store->HeldHere().empty());
-    EXPECT_EQ(s.a.store->Transcript("", call.id)->ids.size(), 9u);
+    EXPECT_EQ(s.a.store->Transcript("", call.id)->tokens.Ids().size(), 9u);
     const absl::Status told = s.a.Append(call, "?").status();
     EXPECT_EQ(told.code(), absl::StatusCode::kAborted) << how << told;
     EXPECT_THAT(Message(told), HasSubstr("version 3, which was not saved, is lost"));
@@ -308,7 +308,7 @@ TEST_P(SharedTierTest, LooksAtWhatTheOwnerStored) {
   ASSERT_TRUE(s.b.Append(call, " two").ok());
   EXPECT_EQ(s.a.store->Get("", call.id)->record.version, 3);
   ASSERT_TRUE(s.b.Append(call, " three").ok());
-  EXPECT_EQ(s.a.store->Transcript("", call.id)->ids.size(), 13u);
+  EXPECT_EQ(s.a.store->Transcript("", call.id)->tokens.Ids().size(), 13u);
   ASSERT_TRUE(s.b.Append(call, " four").ok());
   EXPECT_TRUE(s.a.store->Export({.id = call.id, .expected_version = 5}).ok());
   EXPECT_TRUE(s.b.store->Get("", call.id).ok());

@@ -195,9 +195,9 @@ struct StoreHarnessBase {
     ASSERT_TRUE(transcript.ok()) << transcript.status();
     EXPECT_EQ(transcript->view.record.version, (*lease)->record().version);
     if ((*lease)->record().has_transcript) {
-      EXPECT_EQ(transcript->ids, TokensOf(text));
+      EXPECT_EQ(transcript->tokens.Ids(), TokensOf(text));
     } else {
-      EXPECT_TRUE(transcript->ids.empty());
+      EXPECT_TRUE(transcript->tokens.Ids().empty());
     }
   }
 

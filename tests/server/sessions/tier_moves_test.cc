@@ -234,7 +234,7 @@ TEST(TierMovesTest, StoresWhatIsLargerThanHostMemoryFromTheDevice) {
   EXPECT_TRUE(Eventually([&] { return h.store->Get("", large.id)->tier == Tier::kDurable; }))
       << h.store->Save(large).status();
   EXPECT_EQ(h.store->stats().host.state_bytes, 0);
-  EXPECT_EQ(h.store->Transcript("", large.id)->ids.size(), text.size());
+  EXPECT_EQ(h.store->Transcript("", large.id)->tokens.Ids().size(), text.size());
 }
 
 TEST(TierMovesTest, NeedsRoomForAStateInHostMemory) {

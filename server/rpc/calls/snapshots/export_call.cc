@@ -38,9 +38,9 @@ void ExportCall::Open(const grpc::ByteBuffer& request) {
   if (!call.ok()) return Refuse(call.status());
   auto stream = context_.sessions->Export(*call);
   if (!stream.ok()) return Refuse(stream.status());
-  chunk_ = ByteQuota::Share(context_.answers, scope_.caller().sharer);
-  const int64_t bytes = std::min(kSnapshotChunkBytes, (*stream)->total_bytes());
-  if (auto status = chunk_.Add(bytes); !status.ok()) return Refuse(status);
+  room_ = ByteQuota::Share(context_.answers, scope_.caller().sharer);
+  const int64_t chunk = std::min(kSnapshotChunkBytes, (*stream)->total_bytes());
+  if (auto status = room_.Add(chunk + (*stream)->kept_bytes()); !status.ok()) return Refuse(status);
   sender_.Start(*std::move(stream));
   SendNext();
 }
@@ -74,7 +74,7 @@ void ExportCall::End(const absl::Status& status) {
 
 void ExportCall::OnDone() {
   reader_.Done();
-  chunk_ = {};
+  room_ = {};
   scope_.Done();
   self_.reset();
 }

@@ -41,7 +41,7 @@ class ExportCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   std::shared_ptr<ExportCall> self_;  // gRPC's share; reset by its OnDone
   grpc::ByteBuffer message_;          // of the write in flight
   SnapshotSender sender_;
-  ByteQuota::Share chunk_;  // that is made or in flight
+  ByteQuota::Share room_;  // of the chunk that is made or in flight, and of what the stream keeps
   ReaderGuard reader_;
 };
 

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <numeric>
+#include <span>
+#include <vector>
 
 namespace tvq {
 namespace {
@@ -18,6 +22,14 @@ TEST(TokenLogTest, KeepsIdsInOrderOverManyAppends) {
     at += count;
   }
   EXPECT_EQ(log.Ids(), expected);
+  for (const int64_t first : {0, 1, 4095, 4096, 9999, 19'999, 20'000}) {
+    for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{5000}, 20'000 - first}) {
+      const int64_t there = std::min(count, 20'000 - first);
+      const auto window =
+          std::span(expected).subspan(static_cast<size_t>(first), static_cast<size_t>(there));
+      EXPECT_TRUE(std::ranges::equal(log.Ids(first, there), window)) << first << ", " << there;
+    }
+  }
   EXPECT_EQ(log.size(), 20'000);
 }
 
