@@ -60,6 +60,10 @@ inline constexpr float kGeluCubic = 0.044715F;
 // up to 2^-8 of itself or 2^-15 of 1.004 max |x| of its row; sums of x q are multiplied with the
 // row's scale, and a row of x that is not finite throughout has no finite output. So for an int4
 // weight, where the sum of each group is multiplied with its scale.
+//
+// The MLP of a standard block, z = y + gelu(n W1^T + b1) W2^T + b2 with n = LayerNorm(y), is two of
+// these: into hidden [N, F] with b1 and kGelu, then from it with b2, accumulated on y. So is its
+// output projection without a gate: y = x + o Wo^T accumulates on x.
 struct LinearArgs {
   Matrix<const float> x;
   const LinearWeight* weight = nullptr;
@@ -70,10 +74,6 @@ struct LinearArgs {
   Matrix<float> y;
   int64_t chunk_rows = 0;
 };
-
-// The MLP of a standard block, z = y + gelu(n W1^T + b1) W2^T + b2 with n = LayerNorm(y), is two of
-// these: into hidden [N, F] with b1 and kGelu, then from it with b2, accumulated on y. So is its
-// output projection without a gate: y = x + o Wo^T accumulates on x.
 
 // y += (o * g) W^T: the output projection of a gated attention unit with its residual.
 // o, g [N, in], W [out, in], y [N, out].
