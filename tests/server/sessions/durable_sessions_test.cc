@@ -459,25 +459,6 @@ TEST(DurableSessionsTest, EndsAllAtOnceThatOnlyMemoryHas) {
   EXPECT_EQ(h.store->stats().expired, 1500);
 }
 
-TEST(DurableSessionsTest, StopsInTheMidstOfEndingSessions) {
-  DurableHarness h({.host_bytes = 100'000'000});
-  constexpr int kSessions = 200;
-  for (int i = 0; i < kSessions; ++i) {
-    h.Create({.ttl = absl::Hours(1), .durability = Durability::kDisk});
-  }
-  std::atomic<int> deletes = 0;
-  h.disk->fail = [&](std::string_view operation) {
-    if (operation != "Delete") return absl::OkStatus();
-    ++deletes;
-    absl::SleepFor(absl::Milliseconds(20));
-    return absl::OkStatus();
-  };
-  h.clock.Advance(absl::Hours(1));
-  ASSERT_TRUE(Eventually([&] { return deletes > 0; }));
-  h.store.reset();
-  EXPECT_LT(deletes, kSessions);
-}
-
 TEST(DurableSessionsTest, SaysThatAStoredStateIsGone) {
   DurableHarness h;
   const SessionCall call{.id = h.Create({.durability = Durability::kDisk})};

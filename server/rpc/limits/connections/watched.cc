@@ -39,7 +39,7 @@ Lately Watched::See(Connection connection, const ConnectionLimits& limits, Time 
   lately.bytes += static_cast<double>(came);
   const int64_t unfinished = CountUnfinished(connection);
   under_way = std::min(under_way + came, unfinished * kMostFraming * limits.max_message_bytes);
-  CountBarren(connection, came, unfinished, seconds);
+  CountBarren(connection, came, seconds);
   LookWhetherSlow(connection, now);
   if (closed && came > 0 && now - *closed > kClosing) closed.reset();
   const auto counts = [](const Connection& c) {
@@ -60,8 +60,7 @@ int64_t Watched::CountUnfinished(const Connection& connection) {
   return surplus - beyond;
 }
 
-void Watched::CountBarren(const Connection& connection, int64_t came, int64_t unfinished,
-                          double seconds) {
+void Watched::CountBarren(const Connection& connection, int64_t came, double seconds) {
   const auto of_client = [](const Connection& c) {
     return std::tuple(c.started, c.messages, c.failed);
   };
@@ -73,7 +72,7 @@ void Watched::CountBarren(const Connection& connection, int64_t came, int64_t un
                          kBarrenPerSent * static_cast<double>(connection.sent - seen.sent);
     barren = std::max(0.0, barren + static_cast<double>(came) - usual);
   }
-  expected = std::max(expected, std::min(unfinished, kMostExpected));
+  expected = std::max(expected, std::min(connection.live(), kMostExpected));
 }
 
 void Watched::LookWhetherSlow(const Connection& connection, Time now) {

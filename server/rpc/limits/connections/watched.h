@@ -44,13 +44,12 @@ struct Watched {
   int64_t under_way = 0;
   int64_t surplus = 0;         // the most messages beyond streams that have been
   std::optional<Time> closed;  // since when; gRPC is yet to find out
-  std::optional<Time> slow_since;
-  int64_t read_then = 0;  // bytes, at slow_since
-  Time changed;           // when it was last seen to do anything
+  Time changed;                // when it was last seen to do anything
 
   // Bytes that came since the client last began a stream, sent a whole message or gave up a stream:
   // so many may come at once, and then as many each second, beside some for each message that goes
-  // to it, whose windows and pings it answers, and those of the messages that may be under way.
+  // to it, whose windows and pings it answers, and those of the messages that may be under way, one
+  // on each stream.
   // More are frames that ask for nothing.
   static constexpr double kBarrenAtOnce = 256 << 10;
   static constexpr double kBarrenPerSecond = 64 << 10;
@@ -58,7 +57,7 @@ struct Watched {
   static constexpr int64_t kMostExpected = 8;  // messages
   static constexpr double kMostUsualFraming = 1.25;
   double barren = 0;
-  int64_t expected = 0;  // the most messages that have been under way at once since then
+  int64_t expected = 0;  // the most streams that have been live at once since then
   bool IsBarren(double max_message_bytes) const {
     const double messages = static_cast<double>(expected) * kMostUsualFraming * max_message_bytes;
     return barren > kBarrenAtOnce + messages;
@@ -70,6 +69,8 @@ struct Watched {
   static constexpr int64_t kUnread = 64 << 10;
   static constexpr double kSlowest = 4 << 20;
   static constexpr std::chrono::seconds kSlow{1};
+  std::optional<Time> slow_since;
+  int64_t read_then = 0;  // bytes, at slow_since
   bool IsSlow(double share, Time now) const {
     return slow_since && now - *slow_since > share * kSlow;
   }
@@ -87,7 +88,7 @@ struct Watched {
  private:
   // Requests that have not come whole.
   int64_t CountUnfinished(const Connection& connection);
-  void CountBarren(const Connection& connection, int64_t came, int64_t unfinished, double seconds);
+  void CountBarren(const Connection& connection, int64_t came, double seconds);
   void LookWhetherSlow(const Connection& connection, Time now);
 };
 

@@ -222,6 +222,15 @@ TEST_F(ResetLimiterTest, ARequestThatIsUnderWayHasItsBytes) {
   EXPECT_THAT(Look(), ElementsAre(1));
 }
 
+TEST_F(ResetLimiterTest, SoHasALaterMessageOfAStream) {
+  Open(1).started = 1;
+  At(1).messages = 1;
+  for (int second = 0; second < 20; ++second) {
+    At(1).bytes += 1 << 20;
+    EXPECT_THAT(Look(seconds(1)), IsEmpty());
+  }
+}
+
 TEST_F(ResetLimiterTest, WhatAClientDoesAllowsForItsBytes) {
   Open(1);
   for (int call = 0; call < 20; ++call) {
