@@ -37,8 +37,13 @@ std::vector<ResetLimiter::Verdict> ResetLimiter::Look(const std::vector<Connecti
   }
   crowd_.Begin(wary, now);
   for (const Connection& connection : open) Count(connection, now);
+  int64_t under_way = 0;
+  for (const Connection& connection : open) under_way += watched_[connection.id].under_way;
+  const bool full = under_way > limits_.max_bytes;
   std::vector<Verdict> closed;
-  for (const Connection& connection : open) JudgeAlone(&watched_[connection.id], now, &closed);
+  for (const Connection& connection : open) {
+    JudgeAlone(&watched_[connection.id], full, now, &closed);
+  }
   for (auto& [name, network] : networks_) JudgeTogether(&network, now, &closed);
   crowd_.Judge(&closed);
   for (const Verdict& verdict : closed) {
@@ -62,12 +67,12 @@ void ResetLimiter::Count(const Connection& connection, Time now) {
   if (!one.closed) network->Add(&one, fresh);
 }
 
-void ResetLimiter::JudgeAlone(Watched* one, Time now, std::vector<Verdict>* closed) {
+void ResetLimiter::JudgeAlone(Watched* one, bool full, Time now, std::vector<Verdict>* closed) {
   const double per_second = limits_.max_resets_per_second;
   const double share = ShareOf(Find(one->seen.peer), now);
   const auto max_streams = static_cast<double>(limits_.max_streams);
   if (one->IsBarren(share * static_cast<double>(limits_.max_message_bytes)) ||
-      one->IsSlow(share, now)) {
+      (!full && one->IsSlow(share, now))) {
     Group::Close(one, Reason::kBarren, one->barren, closed);
   } else if (per_second > 0 && one->churn() > Part(share, per_second)) {
     Group::Close(one, Reason::kResets, one->churn(), closed);

@@ -65,7 +65,8 @@ class ResetLimiter {
   };
 
   void Count(const Connection& connection, Time now);
-  void JudgeAlone(Watched* one, Time now, std::vector<Verdict>* closed);
+  // `full`: requests under way have so much memory that gRPC may stop to read for that.
+  void JudgeAlone(Watched* one, bool full, Time now, std::vector<Verdict>* closed);
   void JudgeTogether(Network* network, Time now, std::vector<Verdict>* closed);
   Network* Find(const Address& peer);
   Network* Remember(const Address& peer, Time now);

@@ -263,6 +263,19 @@ TEST_F(ResetLimiterTest, ARequestOfWhichEverMoreLiesUnreadIsNone) {
   EXPECT_THAT(Look(milliseconds(200)), ElementsAre(1));
 }
 
+TEST_F(ResetLimiterTest, RequestsThatWaitForMemoryAreNotSlow) {
+  limiter_.emplace(ConnectionLimits{.max_bytes = 3 << 20});
+  for (const int id : {1, 2, 3, 4}) Open(id).started = 1;
+  Look();
+  for (const int id : {1, 2, 3, 4}) {
+    At(id).bytes = 1 << 20;
+    At(id).unread = 500 << 10;
+  }
+  for (int second = 0; second < 3; ++second) EXPECT_THAT(Look(seconds(1)), IsEmpty());
+  Close(4);
+  EXPECT_THAT(Look(), ElementsAre(1, 2, 3));
+}
+
 TEST_F(ResetLimiterTest, AWaryNetworksRequestsMayBeATenth) {
   Open(1).bytes = 300 << 10;
   Look(milliseconds(0));
