@@ -283,14 +283,16 @@ TEST(TierMovesTest, ASlowDiskDoesNotHoldUpWhatIsInMemory) {
 struct StoredPair {
   StoredPair() {
     h.Start(std::make_unique<MemoryTier>(disk));
-    parent = {.id = h.Create()};
+    const SessionCall parent{.id = h.Create()};
     EXPECT_TRUE(h.Append(parent, "root").ok());
     const auto forks = h.store->Fork(parent, {});
     EXPECT_TRUE(forks.ok()) << forks.status();
-    fork = {.id = forks->front().record.id, .durability = Durability::kDisk};
-    for (const SessionCall& call : {parent, fork}) EXPECT_TRUE(h.store->Save(call).ok());
+    const auto [first_id, second_id] = std::minmax(parent.id, forks->front().record.id);
+    first = {.id = first_id};
+    second = {.id = second_id, .durability = Durability::kDisk};
+    for (const SessionCall& call : {first, second}) EXPECT_TRUE(h.store->Save(call).ok());
     Fill(h, 30);
-    EXPECT_TRUE(Eventually([&] { return h.store->Get("", fork.id)->tier == Tier::kDurable; }));
+    EXPECT_TRUE(Eventually([&] { return h.store->Get("", second.id)->tier == Tier::kDurable; }));
   }
   std::map<int64_t, std::string>& Files(const SessionCall& call) {
     return disk->sessions.at(call.id).versions;
@@ -298,22 +300,22 @@ struct StoredPair {
 
   StoreHarness h{{.host_bytes = 5 * StoreHarness().store->PlaceBytes(0)}, {}, Device(4)};
   std::shared_ptr<MemoryDisk> disk = std::make_shared<MemoryDisk>();
-  SessionCall parent, fork;
+  SessionCall first, second;  // whose copy is read first, and then
 };
 
 TEST(TierMovesTest, ADamagedCopyDoesNotReplaceAGoodOne) {
   StoredPair pair;
   {
     const std::lock_guard lock(pair.disk->mutex);
-    std::string& data = pair.Files(pair.parent).at(2);
+    std::string& data = pair.Files(pair.first).rbegin()->second;
     data[data.size() - 30] ^= 1;  // in the state, before its last checksums and the end mark
   }
-  const auto marked = pair.h.store->Mark(pair.fork, "m");
+  const auto marked = pair.h.store->Mark(pair.second, "m");
   ASSERT_TRUE(marked.ok()) << marked.status();
-  pair.h.ExpectHolds(pair.fork, "root");
+  pair.h.ExpectHolds(pair.second, "root");
   EXPECT_GE(pair.h.store->stats().corrupt, 1);
   pair.h.Start(std::make_unique<MemoryTier>(pair.disk));
-  pair.h.ExpectHolds(pair.fork, "root");
+  pair.h.ExpectHolds(pair.second, "root");
 }
 
 // As in the moment between a later version's coming and its session's letting go of the earlier.
@@ -321,11 +323,11 @@ TEST(TierMovesTest, AReplacedCopyIsNotCorrupt) {
   StoredPair pair;
   {
     const std::lock_guard lock(pair.disk->mutex);
-    pair.Files(pair.parent).erase(2);
+    pair.Files(pair.first).clear();
   }
-  const auto marked = pair.h.store->Mark(pair.fork, "m");
+  const auto marked = pair.h.store->Mark(pair.second, "m");
   ASSERT_TRUE(marked.ok()) << marked.status();
-  pair.h.ExpectHolds(pair.fork, "root");
+  pair.h.ExpectHolds(pair.second, "root");
   EXPECT_EQ(pair.h.store->stats().corrupt, 0);
 }
 
