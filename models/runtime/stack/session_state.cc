@@ -1,12 +1,8 @@
 #include "models/runtime/stack/session_state.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <span>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "models/runtime/stack/section_checks.h"
@@ -17,24 +13,18 @@ namespace {
 // Far above any session, and far enough from the largest integer for sums of positions.
 constexpr int64_t kLargestPosition = int64_t{1} << 62;
 
-}  // namespace
+// A layer's memory in the host's: its part of the block, and of every page.
+struct HostLayer {
+  std::vector<std::byte> block, pages;
 
-// A layer's memory in the host's.
-struct SessionState::HostLayer {
-  std::vector<std::byte> block, pages;  // its part of the block, and of every page
-  std::vector<std::byte> ordered;       // a section that lies otherwise in them
-
-  // Zeroes room for a layer, and for its part of `count` pages.
-  void Clear(const StateLayout::Layer& layer, size_t count) {
-    block.assign(static_cast<size_t>(layer.block_bytes), std::byte{0});
-    pages.assign(count * static_cast<size_t>(layer.page_bytes), std::byte{0});
-  }
   // Where part `i` begins; of one in pages in the first of them, if there is one.
   std::byte* At(const StateLayout::Layer& layer, size_t i) {
     if (!layer.parts->parts()[i].in_pages()) return block.data() + layer.offsets[i];
     return pages.empty() ? nullptr : pages.data() + (layer.offsets[i] - layer.page_first);
   }
 };
+
+}  // namespace
 
 absl::Status CheckPosition(int64_t position) {
   if (position >= 0 && position <= kLargestPosition) return absl::OkStatus();
@@ -98,8 +88,10 @@ absl::Status SessionState::Reset() {
 absl::Status SessionState::PagesToHost(const StateLayout::Layer& layer,
                                        std::vector<std::byte>& host) const {
   const auto bytes = static_cast<size_t>(layer.page_bytes);
+  const auto pages = bytes == 0 ? 0 : static_cast<size_t>(layout_.Pages(position_));
+  host.resize(pages * bytes);
   absl::Status s;
-  for (size_t p = 0; s.ok() && p * bytes < host.size(); ++p) {
+  for (size_t p = 0; s.ok() && p < pages; ++p) {
     s = device_.CopyToHost(host.data() + p * bytes, pages_.page(p) + layer.page_first, bytes);
   }
   return s;
@@ -116,26 +108,26 @@ absl::Status SessionState::PagesFromHost(const StateLayout::Layer& layer,
 }
 
 absl::Status SessionState::VisitSectionsFrom(size_t first, const SectionVisitor& visit) const {
-  HostLayer host;
   for (size_t l = 0; l < layout_.layers().size(); ++l) {
     const size_t sections = layout_.LayerSections(l, position_).size();
     if (first < sections) {
-      if (absl::Status s = VisitLayer(l, first, visit, host); !s.ok()) return s;
+      if (absl::Status s = VisitLayer(l, first, visit); !s.ok()) return s;
     }
     first -= std::min(first, sections);
   }
   return absl::OkStatus();
 }
 
-absl::Status SessionState::VisitLayer(size_t l, size_t skipped, const SectionVisitor& visit,
-                                      HostLayer& host) const {
+absl::Status SessionState::VisitLayer(size_t l, size_t skipped, const SectionVisitor& visit) const {
   const StateLayout::Layer& layer = layout_.layers()[l];
   const std::vector<SectionInfo> sections = layout_.LayerSections(l, position_);
-  host.Clear(layer, static_cast<size_t>(layout_.Pages(position_)));
+  HostLayer host;
+  host.block.resize(static_cast<size_t>(layer.block_bytes));
   absl::Status s = PagesToHost(layer, host.pages);
   if (s.ok() && written_ && layer.block_bytes > 0) {
     s = device_.CopyToHost(host.block.data(), BlockOf(layer), host.block.size());
   }
+  std::vector<std::byte> ordered;
   for (size_t i = skipped; s.ok() && i < sections.size(); ++i) {
     const StatePart& part = layer.parts->parts()[i];
     const std::byte* const memory = host.At(layer, i);
@@ -144,11 +136,11 @@ absl::Status SessionState::VisitLayer(size_t l, size_t skipped, const SectionVis
       s = visit(sections[i], {memory, bytes});
       continue;
     }
-    host.ordered.resize(bytes);
+    ordered.resize(bytes);
     ForEachRun(part, position_, layer.page_bytes, [&](int64_t to, int64_t from, int64_t count) {
-      std::memcpy(host.ordered.data() + to, memory + from, static_cast<size_t>(count));
+      std::memcpy(ordered.data() + to, memory + from, static_cast<size_t>(count));
     });
-    s = visit(sections[i], host.ordered);
+    s = visit(sections[i], ordered);
   }
   return s;
 }
@@ -163,28 +155,29 @@ absl::Status SessionState::Load(int64_t position, const SectionReader& read) {
 absl::Status SessionState::TryLoad(int64_t position, const SectionReader& read) {
   if (absl::Status s = CheckPosition(position); !s.ok()) return s;
   if (absl::Status s = pages_.Resize(position); !s.ok()) return s;
-  HostLayer host;
   for (size_t l = 0; l < layout_.layers().size(); ++l) {
-    if (absl::Status s = LoadLayer(l, position, read, host); !s.ok()) return s;
+    if (absl::Status s = LoadLayer(l, position, read); !s.ok()) return s;
   }
   position_ = position;
   written_ = true;
   return absl::OkStatus();
 }
 
-absl::Status SessionState::LoadLayer(size_t l, int64_t position, const SectionReader& read,
-                                     HostLayer& host) {
+absl::Status SessionState::LoadLayer(size_t l, int64_t position, const SectionReader& read) {
   const StateLayout::Layer& layer = layout_.layers()[l];
   const std::vector<SectionInfo> sections = layout_.LayerSections(l, position);
-  host.Clear(layer, pages_.size());
+  HostLayer host;
+  host.block.resize(static_cast<size_t>(layer.block_bytes));
+  host.pages.resize(pages_.size() * static_cast<size_t>(layer.page_bytes));
+  std::vector<std::byte> ordered;
   LayerParts::Read all{sections, {}, {host.block.data(), layer.offsets, {}}, position};
   for (size_t i = 0; i < sections.size(); ++i) {
     const StatePart& part = layer.parts->parts()[i];
     std::byte* const memory = host.At(layer, i);
     std::span<std::byte> to{memory, static_cast<size_t>(sections[i].bytes)};
     if (part.growth != Growth::kConstant) {
-      host.ordered.resize(to.size());
-      to = host.ordered;
+      ordered.resize(to.size());
+      to = ordered;
     }
     all.last = to;
     absl::Status s = read(sections[i], to);
@@ -193,7 +186,7 @@ absl::Status SessionState::LoadLayer(size_t l, int64_t position, const SectionRe
     if (!s.ok()) return s;
     if (part.growth == Growth::kConstant) continue;
     ForEachRun(part, position, layer.page_bytes, [&](int64_t from, int64_t at, int64_t count) {
-      std::memcpy(memory + at, host.ordered.data() + from, static_cast<size_t>(count));
+      std::memcpy(memory + at, ordered.data() + from, static_cast<size_t>(count));
     });
   }
   layer.parts->Derive(all.memory);

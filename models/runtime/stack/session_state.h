@@ -47,8 +47,6 @@ class SessionState : public State {
   PartMemory Parts(size_t layer) const;
 
  private:
-  struct HostLayer;
-
   SessionState(Device& device, const StateLayout& layout, Device::Reusable block, StateReuse reuse)
       : device_(device),
         layout_(layout),
@@ -61,11 +59,8 @@ class SessionState : public State {
   }
   // Load, but for what happens after an error.
   absl::Status TryLoad(int64_t position, const SectionReader& read);
-  // `host` is room for a layer, which the layers use in turns.
-  absl::Status LoadLayer(size_t layer, int64_t position, const SectionReader& read,
-                         HostLayer& host);
-  absl::Status VisitLayer(size_t layer, size_t skipped, const SectionVisitor& visit,
-                          HostLayer& host) const;
+  absl::Status LoadLayer(size_t layer, int64_t position, const SectionReader& read);
+  absl::Status VisitLayer(size_t layer, size_t skipped, const SectionVisitor& visit) const;
   // One layer's part of every page of the positions there are, one behind the other.
   absl::Status PagesToHost(const StateLayout::Layer& layer, std::vector<std::byte>& host) const;
   absl::Status PagesFromHost(const StateLayout::Layer& layer, const std::vector<std::byte>& host);
