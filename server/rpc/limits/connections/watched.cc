@@ -1,6 +1,8 @@
 #include "server/rpc/limits/connections/watched.h"
 
+#include <chrono>
 #include <cmath>
+#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -40,7 +42,6 @@ Lately Watched::See(Connection connection, const ConnectionLimits& limits, Time 
   const int64_t unfinished = CountUnfinished(connection);
   under_way = std::min(under_way + came, unfinished * kMostFraming * limits.max_message_bytes);
   CountBarren(connection, came, seconds);
-  LookWhetherSlow(connection, now);
   if (closed && came > 0 && now - *closed > kClosing) closed.reset();
   const auto counts = [](const Connection& c) {
     return std::tuple(c.started, c.succeeded, c.failed, c.bytes);
@@ -75,16 +76,15 @@ void Watched::CountBarren(const Connection& connection, int64_t came, double sec
   expected = std::max(expected, std::min(connection.live(), kMostExpected));
 }
 
-void Watched::LookWhetherSlow(const Connection& connection, Time now) {
-  const int64_t read = connection.bytes - connection.unread;
-  if (barren <= kBarrenAtOnce || connection.unread < kUnread) {
-    slow_since.reset();
-    return;
-  }
-  const bool is_slow = slow_since && static_cast<double>(read - read_then) <=
-                                         kBarrenAtOnce + kSlowest * Seconds(now - *slow_since);
+void Watched::CountSlow(const std::shared_ptr<const ThreadTimes>& now) {
+  slow = slow_since && now ? MostBetween(*slow_since, *now) : std::chrono::nanoseconds(0);
+  const int64_t read = seen.bytes - seen.unread;
+  const bool is_slow =
+      slow_since && now &&
+      static_cast<double>(read - read_then) <= kBarrenAtOnce + kSlowest * Seconds(slow);
   if (is_slow) return;
   slow_since = now;
+  slow = {};
   read_then = read;
 }
 

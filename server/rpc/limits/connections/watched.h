@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
+#include "base/thread_times.h"
 #include "server/rpc/limits/connections/connection.h"
 #include "server/rpc/limits/connections/connection_limits.h"
 
@@ -65,15 +67,20 @@ struct Watched {
 
   // Headers that do not end gRPC 1.51 parses again for each read, and takes longer for each; a
   // stream has begun with the first of them. So that of bytes that bring nothing ever more lie
-  // unread, though it reads: less than kSlowest of them a second.
+  // unread, though it reads: less than kSlowest of them in a second of a processor's time. A thread
+  // that reads has as much of that as any other, however many threads and processes want it.
   static constexpr int64_t kUnread = 64 << 10;
   static constexpr double kSlowest = 4 << 20;
   static constexpr std::chrono::seconds kSlow{1};
-  std::optional<Time> slow_since;
-  int64_t read_then = 0;  // bytes, at slow_since
-  bool IsSlow(double share, Time now) const {
-    return slow_since && now - *slow_since > share * kSlow;
-  }
+  std::shared_ptr<const ThreadTimes> slow_since;  // null if it is not slow
+  int64_t read_then = 0;                          // bytes, at slow_since
+  std::chrono::nanoseconds slow{0};               // processor time of a thread since slow_since
+  bool IsSlow(double share) const { return slow > share * kSlow; }
+
+  // Whether there is much to read that brings nothing. Otherwise it is not slow.
+  bool LagsBehind() const { return barren > kBarrenAtOnce && seen.unread >= kUnread; }
+  // Counts how slow it is, from look to look. `now`: null if it does not lag behind.
+  void CountSlow(const std::shared_ptr<const ThreadTimes>& now);
 
   // Returns what came since the last time. Its bytes are 0 if no descriptor was left to count them.
   Lately See(Connection connection, const ConnectionLimits& limits, Time now);
@@ -89,7 +96,6 @@ struct Watched {
   // Requests that have not come whole.
   int64_t CountUnfinished(const Connection& connection);
   void CountBarren(const Connection& connection, int64_t came, double seconds);
-  void LookWhetherSlow(const Connection& connection, Time now);
 };
 
 }  // namespace tvq

@@ -99,7 +99,7 @@ TEST_F(CrowdTest, AConnectionThatOnlyGrpcRemembersIsNone) {
 }
 
 TEST_F(CrowdTest, NorIsOneThatItsClientEnded) {
-  limiter_.emplace(ConnectionLimits{.max_bytes = 1000});
+  Limit({.max_bytes = 1000});
   for (int id = 1; id <= 2; ++id) OpenAlone(id, Standing::kUnknown).started = 1;
   for (int id = 1; id <= 2; ++id) At(id).bytes = 490;
   EXPECT_THAT(Look(), IsEmpty());
@@ -114,14 +114,14 @@ TEST_F(CrowdTest, NorIsOneThatItsClientEnded) {
 }
 
 TEST_F(CrowdTest, WithoutALimitOfResetsStreamsAreNone) {
-  limiter_.emplace(ConnectionLimits{.max_resets_per_second = 0, .max_streams = 1000});
+  Limit({.max_resets_per_second = 0, .max_streams = 1000});
   for (int id = 1; id <= 30; ++id) OpenAlone(id, Standing::kUnknown).started = 1000;
   EXPECT_THAT(Look(), IsEmpty());
   EXPECT_FALSE(limiter_->IsCrowded());
 }
 
 TEST_F(CrowdTest, BytesThatAreNoWholeRequestsAreBounded) {
-  limiter_.emplace(ConnectionLimits{.max_bytes = 1000});
+  Limit({.max_bytes = 1000});
   for (int id = 1; id <= 4; ++id) OpenAlone(id, Standing::kUnknown).started = 1;
   OpenAlone(5, Standing::kKeyHolder).started = 1;
   for (int id = 1; id <= 4; ++id) At(id).bytes = 240 + id;
@@ -135,7 +135,7 @@ TEST_F(CrowdTest, BytesThatAreNoWholeRequestsAreBounded) {
 }
 
 TEST_F(CrowdTest, ARequestThatIsHeldIsNoCrowdForLong) {
-  limiter_.emplace(ConnectionLimits{.max_bytes = 1000});
+  Limit({.max_bytes = 1000});
   OpenAlone(1, Standing::kUnknown).started = 1;
   OpenAlone(2, Standing::kUnknown).started = 1;
   At(1).bytes = 450;
@@ -151,7 +151,7 @@ TEST_F(CrowdTest, ARequestThatIsHeldIsNoCrowdForLong) {
 }
 
 TEST_F(CrowdTest, BytesOfWholeRequestsDoNotCount) {
-  limiter_.emplace(ConnectionLimits{.max_bytes = 1000});
+  Limit({.max_bytes = 1000});
   OpenAlone(1, Standing::kUnknown).started = 1;
   for (int requests = 1; requests < 10; ++requests) {
     At(1).bytes += 900;
@@ -163,7 +163,7 @@ TEST_F(CrowdTest, BytesOfWholeRequestsDoNotCount) {
 }
 
 TEST_F(CrowdTest, WholeRequestsAreNotSavedUpForOthers) {
-  limiter_.emplace(ConnectionLimits{.max_bytes = 1000});
+  Limit({.max_bytes = 1000});
   OpenAlone(1, Standing::kUnknown).started = 101;
   At(1).messages = 100;
   At(1).failed = 100;
@@ -178,7 +178,7 @@ TEST_F(CrowdTest, WholeRequestsAreNotSavedUpForOthers) {
 }
 
 TEST_F(CrowdTest, BytesThatAreNotSeenForAMomentDoNotComeAgain) {
-  limiter_.emplace(ConnectionLimits{.max_bytes = 1000});
+  Limit({.max_bytes = 1000});
   OpenAlone(1, Standing::kUnknown).started = 1;
   At(1).messages = 1;
   At(1).bytes = 900;
@@ -191,7 +191,7 @@ TEST_F(CrowdTest, BytesThatAreNotSeenForAMomentDoNotComeAgain) {
 }
 
 TEST_F(CrowdTest, AConnectionWithoutStreamsHasNothingUnderWay) {
-  limiter_.emplace(ConnectionLimits{.max_bytes = 1000});
+  Limit({.max_bytes = 1000});
   OpenAlone(1, Standing::kUnknown);
   for (int i = 1; i < 10; ++i) {  // calls that are refused before their message is read
     At(1).started += 1;
@@ -203,7 +203,7 @@ TEST_F(CrowdTest, AConnectionWithoutStreamsHasNothingUnderWay) {
 }
 
 TEST_F(CrowdTest, ACallThatIsRefusedUnreadLeavesLittleUnderWay) {
-  limiter_.emplace(ConnectionLimits{.max_message_bytes = 10, .max_bytes = 1000});
+  Limit({.max_message_bytes = 10, .max_bytes = 1000});
   OpenAlone(1, Standing::kUnknown).started = 1;  // it is not answered
   At(1).messages = 1;
   for (int i = 1; i < 10; ++i) {
@@ -216,7 +216,7 @@ TEST_F(CrowdTest, ACallThatIsRefusedUnreadLeavesLittleUnderWay) {
 }
 
 TEST_F(CrowdTest, OfEachRequestSoManyBytesCountAsItMayHave) {
-  limiter_.emplace(ConnectionLimits{.max_message_bytes = 10, .max_bytes = 1000});
+  Limit({.max_message_bytes = 10, .max_bytes = 1000});
   OpenAlone(1, Standing::kUnknown).started = 10;
   At(1).bytes = 1500;
   EXPECT_THAT(Look(), IsEmpty());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/network.h"
+#include "base/thread_times.h"
 #include "server/rpc/limits/connections/reset_limiter.h"
 
 namespace tvq {
@@ -21,6 +22,8 @@ inline const std::string kBob(4, 'b');
 // Connections whose clients open streams and reset some, under a limiter.
 class LimiterTest : public testing::Test {
  protected:
+  LimiterTest() { Limit({.max_resets_per_second = 100, .max_streams = 1000}); }
+
   Connection& Open(int64_t id, const std::string& ip = kAnasAddress) {
     open_.push_back({.id = id,
                      .peer = {.ip = ip, .port = static_cast<int>(id)},
@@ -47,6 +50,7 @@ class LimiterTest : public testing::Test {
   // The ids of those that are to be closed `after` the last look.
   std::vector<int64_t> Look(std::chrono::milliseconds after = std::chrono::milliseconds(10)) {
     now_ += after;
+    processor_time_ += processor_share_ * after;
     verdicts_ = limiter_->Look(open_, now_);
     std::vector<int64_t> ids;
     ids.reserve(verdicts_.size());
@@ -58,9 +62,14 @@ class LimiterTest : public testing::Test {
     std::erase_if(open_, [id](const Connection& c) { return c.id == id; });
   }
 
-  std::optional<ResetLimiter> limiter_{
-      ConnectionLimits{.max_resets_per_second = 100, .max_streams = 1000}};
+  void Limit(const ConnectionLimits& limits) {
+    limiter_.emplace(limits, [this] { return ThreadTimes{{1, {}}, {2, processor_time_}}; });
+  }
+
+  std::optional<ResetLimiter> limiter_;
   ResetLimiter::Time now_{std::chrono::hours(1)};
+  int processor_share_ = 1;  // of the time, that the thread which reads has a processor
+  std::chrono::milliseconds processor_time_{0};
   std::vector<Connection> open_;
   std::vector<ResetLimiter::Verdict> verdicts_;
 };

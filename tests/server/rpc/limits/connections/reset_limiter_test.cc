@@ -123,7 +123,7 @@ TEST_F(ResetLimiterTest, ANetworkWhoseStreamsAreNotTakenApartMayDoAHundredthAtOn
 }
 
 TEST_F(ResetLimiterTest, AWaryNetworkMayAlwaysDoAFew) {
-  limiter_.emplace(ConnectionLimits{.max_resets_per_second = 20, .max_streams = 100});
+  Limit({.max_resets_per_second = 20, .max_streams = 100});
   Open(1).started = 1251;
   Open(2);
   EXPECT_THAT(Look(), ElementsAre(1));
@@ -263,8 +263,20 @@ TEST_F(ResetLimiterTest, ARequestOfWhichEverMoreLiesUnreadIsNone) {
   EXPECT_THAT(Look(milliseconds(200)), ElementsAre(1));
 }
 
+TEST_F(ResetLimiterTest, WhereThreadsGetNoProcessorNobodyIsSlow) {
+  processor_share_ = 0;
+  Open(1).started = 1;
+  Look();
+  At(1).bytes = 4 << 20;
+  At(1).unread = 3 << 20;
+  for (int second = 0; second < 20; ++second) EXPECT_THAT(Look(seconds(1)), IsEmpty());
+  processor_share_ = 1;
+  EXPECT_THAT(Look(seconds(1)), IsEmpty());
+  EXPECT_THAT(Look(), ElementsAre(1));
+}
+
 TEST_F(ResetLimiterTest, RequestsThatWaitForMemoryAreNotSlow) {
-  limiter_.emplace(ConnectionLimits{.max_bytes = 3 << 20});
+  Limit({.max_bytes = 3 << 20});
   for (const int id : {1, 2, 3, 4}) Open(id).started = 1;
   Look();
   for (const int id : {1, 2, 3, 4}) {
@@ -286,7 +298,7 @@ TEST_F(ResetLimiterTest, AWaryNetworksRequestsMayBeATenth) {
 }
 
 TEST_F(ResetLimiterTest, WithoutALimitOfResetsOnlyLiveStreamsCount) {
-  limiter_.emplace(ConnectionLimits{.max_resets_per_second = 0, .max_streams = 1000});
+  Limit({.max_resets_per_second = 0, .max_streams = 1000});
   for (int id = 1; id <= 5; ++id) Open(id).started = 1000;
   Open(6);
   Storm(6, 1'000'000);
