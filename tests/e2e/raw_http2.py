@@ -50,9 +50,11 @@ class HeldRequest:
         self.socket = begin_call(address, method)
         self.size = size
         self.windows = {0: WINDOW, 1: WINDOW}
+        self.first_window = WINDOW  # of a stream, as the server's settings have it by now
         self.sent = 0        # bytes of the message
         self.closed = False  # by the server, or the call was ended
         self.changed = threading.Condition()
+        self.writing = threading.Lock()  # a frame may go out in several pieces
         threading.Thread(target=self._listen, daemon=True).start()
         threading.Thread(target=self._send, daemon=True).start()
 
@@ -67,11 +69,15 @@ class HeldRequest:
                     count = min(len(left), FRAME, *self.windows.values())
                     for stream in self.windows:
                         self.windows[stream] -= count
-                self.socket.sendall(frame(DATA, 0, 1, bytes(left[:count])))
+                self._write(frame(DATA, 0, 1, bytes(left[:count])))
                 left = memoryview(left)[count:]
                 self.sent += count
         except OSError:
             self._close()
+
+    def _write(self, data):
+        with self.writing:
+            self.socket.sendall(data)
 
     def _close(self):
         with self.changed:
@@ -101,10 +107,11 @@ class HeldRequest:
                         for at in range(0, length, 6):
                             key, value = struct.unpack(">HI", payload[at:at + 6])
                             if key == 4:  # SETTINGS_INITIAL_WINDOW_SIZE
-                                self.windows[1] += value - WINDOW
-                        self.socket.sendall(frame(SETTINGS, ACK, 0))
+                                self.windows[1] += value - self.first_window
+                                self.first_window = value
+                        self._write(frame(SETTINGS, ACK, 0))
                     elif kind == PING and not flags & ACK:
-                        self.socket.sendall(frame(PING, ACK, 0, payload))
+                        self._write(frame(PING, ACK, 0, payload))
                     elif kind in (HEADERS, RST_STREAM, GOAWAY):  # HEADERS: its status
                         self.closed = True
                     self.changed.notify_all()
