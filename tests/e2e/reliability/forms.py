@@ -60,7 +60,7 @@ FORMS = {
     "soak": (endurance.run_soak, {"tokens": 1_000_000}, {"tokens": 20_000}),
     "idle": (endurance.run_idle, {"idle": 10_000, "active": 8, "tokens": 20_000, "runs": 101, "device_bytes": 64 << 20,
                                   "host_bytes": 16 << 20},
-             {"idle": 400, "active": 8, "tokens": 2_000, "runs": 2, "device_bytes": 1 << 20,
+             {"idle": 1_600, "active": 8, "tokens": 2_000, "runs": 2, "device_bytes": 1 << 20,
               "host_bytes": 1 << 20}),
 }
 
