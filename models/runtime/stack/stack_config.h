@@ -7,6 +7,7 @@
 
 #include "kernels/ops/norm_rows.h"
 #include "models/runtime/config/config.h"
+#include "models/runtime/config/config_fields.h"
 
 namespace tvq {
 
@@ -23,6 +24,9 @@ struct StackConfig {
   // Most rows of one pass through the layers; small prefill chunks do not make small decode tiles.
   int64_t rows() const { return std::max<int64_t>(common.prefill_chunk, 64); }
 };
+
+// The fields of config.json that all families of stacks have. `norm` is the family's to choose.
+void ReadStackConfig(ConfigFields& fields, StackConfig* config);
 
 }  // namespace tvq
 

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "models/runtime/families/transformer/config_fields.h"
+#include "models/runtime/config/config_fields.h"
+#include "models/runtime/stack/stack_config.h"
 
 namespace tvq {
 namespace {
@@ -31,7 +32,6 @@ void ReadBlock(ConfigFields& fields, TransformerConfig& c) {
 }
 
 void ReadShape(ConfigFields& fields, TransformerConfig& c) {
-  fields.Int("d_model", &c.d_model, 2, kMaxDim);
   fields.Int("d_k", &c.d_k, 1, kMaxDim);
   fields.Int("d_v", &c.d_v, 1, kMaxDim);
   fields.Int("n_layer", &c.n_layer, 1, kMaxLayers);
@@ -39,12 +39,6 @@ void ReadShape(ConfigFields& fields, TransformerConfig& c) {
   fields.Int("n_kv_head", &c.n_kv_head, 1, c.n_head, c.n_head);
   fields.Require(c.n_head % c.n_kv_head == 0, "n_kv_head", c.n_kv_head,
                  absl::StrCat("divide n_head, which is ", c.n_head));
-  fields.Require(c.d_model % 2 == 0, "d_model", c.d_model, "be even (sine and cosine halves)");
-  fields.Number("pe_lam", &c.pe_lam, 1, 1e30, 100000);
-  fields.Number("logit_scale", &c.logit_scale, -1e6, 1e6, 1);
-  fields.Bool("pe_abs", &c.pe_abs);
-  fields.Bool("tie_word_embeddings", &c.tie_word_embeddings);
-  fields.Bool("output_norm", &c.output_norm);
 }
 
 // Only codes are turned by distance, keys of a cache are not.
@@ -107,7 +101,7 @@ absl::StatusOr<TransformerConfig> ParseTransformerConfig(const Config& config,
                                                          const KindFields& kind) {
   TransformerConfig c;
   ConfigFields fields(config);
-  fields.Common(&c.common);
+  ReadStackConfig(fields, &c);
   ReadBlock(fields, c);
   ReadShape(fields, c);
   if (fields.ok()) ReadKindFields(fields, kind, c);

@@ -1,6 +1,6 @@
 // Reading of config.json's fields as lists: the first error sticks and later calls do nothing.
-#ifndef TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_CONFIG_FIELDS_H_
-#define TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_CONFIG_FIELDS_H_
+#ifndef TVQ_MODELS_RUNTIME_CONFIG_CONFIG_FIELDS_H_
+#define TVQ_MODELS_RUNTIME_CONFIG_CONFIG_FIELDS_H_
 
 #include <cstdint>
 #include <optional>
@@ -36,7 +36,7 @@ class ConfigFields {
   // Which of `choices` it is; the first where it is not there.
   size_t Choice(const char* name, const std::vector<std::string>& choices);
 
-  // A field that others of the families have and this model cannot: must not be there.
+  // A field that other families have and this model cannot: must not be there.
   void Refuse(const char* name, const std::string& why);
 
   // The field is `value`, which must be as `wanted` says.
@@ -57,4 +57,4 @@ class ConfigFields {
 
 }  // namespace tvq
 
-#endif  // TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_CONFIG_FIELDS_H_
+#endif  // TVQ_MODELS_RUNTIME_CONFIG_CONFIG_FIELDS_H_

@@ -1,4 +1,4 @@
-#include "models/runtime/families/transformer/config_fields.h"
+#include "models/runtime/config/config_fields.h"
 
 #include <algorithm>
 #include <utility>
