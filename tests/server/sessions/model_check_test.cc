@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "models/runtime/registry/registry.h"
+#include "tests/models/runtime/stack/stacks.h"
 #include "tests/server/sessions/memory_tier.h"
 #include "tests/server/sessions/store_harness.h"
 #include "tests/server/sessions/tiny_model.h"
@@ -250,16 +251,19 @@ TEST(ModelCheckTest, HoldsWhatItMustHold) {
   }
 }
 
-struct OwnsTinyEngine {
-  std::shared_ptr<Model> model = fixtures::TinyModel();
+struct OwnsEngine {
+  explicit OwnsEngine(std::shared_ptr<Model> served) : model(std::move(served)) {}
+
+  std::shared_ptr<Model> model;
   std::unique_ptr<Engine> engine =
-      Engine::Create({{"tiny", model}}, {.state_memory_bytes = 8 * model->StateBytes(1)}).value();
+      Engine::Create({{"real", model}}, {.state_memory_bytes = 8 * model->StateBytes(1)}).value();
 };
 
 // The same over a real network's states, all of their bits.
-struct RealHarness : OwnsTinyEngine, StoreHarnessBase {
-  RealHarness()
-      : StoreHarnessBase(engine.get(), model.get(), {.host_bytes = 16 * model->StateBytes(1)}) {}
+struct RealHarness : OwnsEngine, StoreHarnessBase {
+  explicit RealHarness(std::shared_ptr<Model> served)
+      : OwnsEngine(std::move(served)),
+        StoreHarnessBase(engine.get(), model.get(), {.host_bytes = 16 * model->StateBytes(1)}) {}
   ~RealHarness() override { store.reset(); }
   std::vector<int32_t> TokensOf(std::string_view text) const override {
     std::vector<int32_t> tokens;
@@ -268,15 +272,25 @@ struct RealHarness : OwnsTinyEngine, StoreHarnessBase {
   }
   // Bits depend on how tokens were split into calls, so always feed them one by one.
   int64_t FeedAtOnce() const override { return 1; }
-  using OwnsTinyEngine::engine;
-  using OwnsTinyEngine::model;
+  using OwnsEngine::engine;
+  using OwnsEngine::model;
 };
 
 TEST(ModelCheckTest, KeepsARealNetworksBits) {
-  RealHarness h;
+  RealHarness h(fixtures::TinyModel());
   Check check(h, 3);
   check.Run(Steps(3'000));
   EXPECT_GT(check.commits, 200);
+}
+
+TEST(ModelCheckTest, KeepsTheBitsOfAnyLayers) {
+  for (const AnyStack& stack : kStacks) {
+    SCOPED_TRACE(stack.name);
+    RealHarness h(stack.make(MakeDevice("cpu", 1).value()));
+    Check check(h, 4);
+    check.Run(Steps(1'000));
+    EXPECT_GT(check.commits, 60);
+  }
 }
 
 }  // namespace

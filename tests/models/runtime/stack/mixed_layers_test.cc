@@ -17,64 +17,16 @@ namespace {
 
 std::shared_ptr<Device> Cpu() { return MakeDevice("cpu", 2).value(); }
 
-class MixedLayersTest : public testing::Test, protected MixedModel {
- protected:
-  MixedLayersTest() : MixedModel(Cpu()) {}
-};
-
-TEST_F(MixedLayersTest, PromptsAgreeWithSteps) {
-  const auto prompted = NewState(), stepped = NewState();
-  const std::vector<float> a = PrefillTo(*prompted, 300), b = StepTo(*stepped, 300);
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-4) << i;
-  EXPECT_EQ(prompted->bytes(), model().StateBytes(300));
-}
-
-TEST_F(MixedLayersTest, WhatIsSavedForkedAndRewoundGoesOnWithTheSameBits) {
-  const auto original = NewState();
-  PrefillTo(*original, 250);
-  const Content saved = ContentOf(*original);
-  EXPECT_EQ(original->Sections(), model().StateSections(250));
-  const auto fork = NewState(), restored = NewState();
-  ASSERT_TRUE(fork->CopyFrom(*original).ok());
-  PrefillTo(*restored, 77);  // of another past
-  ASSERT_TRUE(LoadContent(*restored, 250, saved).ok());
-  const std::vector<float> expected = StepTo(*original, 270);  // over the end of a page
-  const Content after = ContentOf(*original);
-  EXPECT_EQ(StepTo(*fork, 270), expected);
-  EXPECT_EQ(StepTo(*restored, 270), expected);
-  EXPECT_EQ(ContentOf(*fork), after);
-  EXPECT_EQ(ContentOf(*restored), after);
-  ASSERT_TRUE(LoadContent(*original, 250, saved).ok());  // rewound
-  EXPECT_EQ(StepTo(*original, 270), expected);
-  EXPECT_EQ(ContentOf(*original), after);
-}
-
-TEST_F(MixedLayersTest, BatchGivesEachRowTheBitsItHasAlone) {
-  std::vector<std::unique_ptr<State>> alone, batched;
-  for (const int64_t position : {1, 9, 254, 255, 256, 300}) {
-    alone.push_back(NewState());
-    batched.push_back(NewState());
-    PrefillTo(*alone.back(), position);
-    ASSERT_TRUE(batched.back()->CopyFrom(*alone.back()).ok());
-  }
-  for (int step = 0; step < 3; ++step) {
-    std::vector<State*> rows;
-    for (const auto& state : batched) rows.push_back(state.get());
-    const std::vector<std::vector<float>> together = Step(rows);
-    for (size_t i = 0; i < alone.size(); ++i) {
-      EXPECT_EQ(StepTo(*alone[i], alone[i]->position() + 1), together[i]) << i;
-    }
-  }
-}
-
 // A layer that cannot take back what it was fed keeps all from it.
-TEST_F(MixedLayersTest, TakesNoDrafts) { EXPECT_EQ(model().DraftRows(), 0); }
+TEST(MixedLayersTest, TakesNoDrafts) { EXPECT_EQ(MixedModel(Cpu()).model().DraftRows(), 0); }
 
 // A standard block rounds at four products.
-TEST_F(MixedLayersTest, CountsWhatItsLayersRound) {
-  EXPECT_EQ(model().info().products, 6 * 4);
-  EXPECT_EQ(model().info().kept, 2 * 1 + 2 * 2);
-  EXPECT_EQ(model().info().factors, 2 * 2);
+TEST(MixedLayersTest, CountsWhatItsLayersRound) {
+  MixedModel mixed(Cpu());
+  const ModelInfo& info = mixed.model().info();
+  EXPECT_EQ(info.products, 6 * 4);
+  EXPECT_EQ(info.kept, 2 * 1 + 2 * 2);
+  EXPECT_EQ(info.factors, 2 * 2);
 }
 
 // Layers that read all there is say nothing, wherever they lie, and large batches leave nothing
