@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "tests/models/runtime/families/ema/ema.h"
 #include "tests/models/runtime/stack/mixed_model.h"
 
 namespace tvq {
@@ -17,6 +18,7 @@ struct AnyStack {
 
 inline constexpr AnyStack kStacks[] = {
     {"mixed", [](const auto& device) { return NewMixedModel(device, {}); }},
+    {"ema", NewEmaModel},
 };
 
 }  // namespace tvq
