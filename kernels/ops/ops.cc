@@ -18,4 +18,11 @@ namespace tvq {
   }
 TVQ_OPS(TVQ_OP, )
 
+#define TVQ_SUPPORT(entry, Name, ...)                      \
+  template <>                                              \
+  bool Supports<struct Name##Args>(const Device& device) { \
+    return device.backend().entry != nullptr;              \
+  }
+TVQ_OPS(TVQ_SUPPORT, )
+
 }  // namespace tvq

@@ -45,12 +45,20 @@
 #define TVQ_DECLARE_OP(entry, Name, Prefix) \
   absl::Status Prefix##Name(Device& device, const struct Name##Args& args);
 #define TVQ_ENTRY_OF_OP(entry, Name, Prefix) .entry = Prefix##Name,
+#define TVQ_DECLARE_SUPPORT(entry, Name, ...) \
+  template <>                                 \
+  bool Supports<struct Name##Args>(const Device& device);
 
 namespace tvq {
 
 // INVALID_ARGUMENT, naming op and argument, when shapes or types disagree; UNIMPLEMENTED when the
 // device's backend has no such op.
 TVQ_OPS(TVQ_DECLARE_OP, )
+
+// Whether the device's backend has the op of these arguments.
+template <typename Args>
+bool Supports(const Device& device);
+TVQ_OPS(TVQ_DECLARE_SUPPORT, )
 
 }  // namespace tvq
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kernels/ops/attention/vq_attention.h"
-#include "kernels/ops/backend.h"
+#include "kernels/ops/ops.h"
 #include "models/runtime/layers/attention/codebook.h"
 
 namespace tvq {
@@ -17,7 +17,7 @@ VqCore::VqCore(const AttentionConfig& config, Device& device, DType state_dtype,
       skip_mass_(reads.skip_mass),
       parts_({config.n_kv_head, config.n_code, config.window(), config.d_v, state_dtype,
               reads.int8 ? VqRead::kInt8 : VqRead::kExact}),
-      draft_rows_(device.backend().vq_take_back == nullptr ? 0 : draft_rows),
+      draft_rows_(Supports<VqTakeBackArgs>(device) ? draft_rows : 0),
       tap_(tables.tap),
       row_reads_(tables.row_reads),
       reporter_(row_reads_ == nullptr ? 0 : row_reads_->AddLayer()),
