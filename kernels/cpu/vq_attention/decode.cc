@@ -43,7 +43,8 @@ template <typename T>
 class Decode {
  public:
   Decode(CpuDevice& cpu, const VqDecodeAttentionArgs& args)
-      : args_(args),
+      : cpu_(cpu),
+        args_(args),
         shape_(args.shape),
         shared_(args.code_scores.dim(1) / args.shape.kv_heads),
         rows_(cpu.Scratch<int64_t>(6, args.states.size())),
@@ -56,10 +57,12 @@ class Decode {
         kept_memory_(cpu.Scratch<uint8_t>(3, units_ * KeptBytes())),
         thresholds_(cpu.Scratch<float>(4, units_ * shared_)),
         later_sums_(cpu.Scratch<float>(5, units_ * (kParts - 1) * shared_ * shape_.value)),
-        copy_kind_(CopyGroupKindFor(cpu.dot())) {
-    for (int64_t first = 0, turn = 0; first < args.states.size(); ++turn) {
+        copy_kind_(CopyGroupKindFor(cpu.dot())) {}
+
+  void Run() {
+    for (int64_t first = 0, turn = 0; first < args_.states.size(); ++turn) {
       const int64_t rows = TakeRows(turn, first);
-      Attend(cpu, first * shape_.kv_heads, rows * shape_.kv_heads);
+      Attend(first * shape_.kv_heads, rows * shape_.kv_heads);
       first += rows;
     }
   }
@@ -94,43 +97,55 @@ class Decode {
   }
 
   // Of all states different ones.
-  void Attend(CpuDevice& cpu, int64_t first_unit, int64_t units) {
-    const int threads = cpu.pool().threads();
+  void Attend(int64_t first_unit, int64_t units) {
+    const int threads = cpu_.pool().threads();
     columns_ = Columns(units, threads);
-    const int64_t tiles = (shape_.value + columns_ - 1) / columns_;
-    const int64_t unit_tasks = kParts * tiles;
-    const int64_t work = units * max_keys_ * shape_.value * 4;
-    const auto tile_of = [&](int64_t task) {
-      return Tile{first_unit + task / unit_tasks, task / tiles % kParts, task % tiles * columns_};
-    };
+    tiles_ = (shape_.value + columns_ - 1) / columns_;
     if (units >= kUnitsForWholeTasks * threads) {
-      RunTasks(cpu, units, work, [&](int64_t unit) {
-        ComputeWeights(first_unit + unit);
-        const int64_t end = (unit + 1) * unit_tasks;
-        for (int64_t task = unit * unit_tasks; task < end; ++task) {
-          SumValues(tile_of(task), task + 1 < end ? tile_of(task + 1) : kNoTile);
-        }
-        AddParts(first_unit + unit);
-      });
-      return;
+      AttendByUnits(first_unit, units);
+    } else {
+      AttendByTiles(first_unit, units);
     }
-    // By the caller, while others fetch, where they are soon done.
+  }
+
+  // A task has both phases of a unit.
+  void AttendByUnits(int64_t first_unit, int64_t units) {
+    RunTasks(cpu_, units, ValuesWork(units), [&](int64_t unit) {
+      ComputeWeights(first_unit + unit);
+      const int64_t end = (unit + 1) * unit_tiles();
+      for (int64_t tile = unit * unit_tiles(); tile < end; ++tile) {
+        SumValues(TileAt(first_unit, tile),
+                  tile + 1 < end ? TileAt(first_unit, tile + 1) : kNoTile);
+      }
+      AddParts(first_unit + unit);
+    });
+  }
+
+  // A task has a tile. Weights come before: by the caller, while others fetch, where they are soon
+  // done.
+  void AttendByTiles(int64_t first_unit, int64_t units) {
     const int64_t weights_work = units * shared_ * max_keys_ * 32;
     const bool alone = weights_work < kSharedWork;
     const auto weigh = [&](int64_t unit) { ComputeWeights(first_unit + unit); };
-    if (!alone) RunTasks(cpu, units, weights_work, weigh);
-    const int64_t tasks = units * unit_tasks;
+    if (!alone) RunTasks(cpu_, units, weights_work, weigh);
+    const int64_t tiles = units * unit_tiles();
     RunPrepared(
-        cpu, tasks, work,
+        cpu_, tiles, ValuesWork(units),
         [&] {
           for (int64_t unit = 0; alone && unit < units; ++unit) weigh(unit);
         },
-        [&](int64_t task) { Fetch(tile_of(task)); },
-        [&](int64_t task, int64_t next) {
-          SumValues(tile_of(task), next < tasks ? tile_of(next) : kNoTile);
+        [&](int64_t tile) { Fetch(TileAt(first_unit, tile)); },
+        [&](int64_t tile, int64_t next) {
+          SumValues(TileAt(first_unit, tile), next < tiles ? TileAt(first_unit, next) : kNoTile);
         });
-    RunTasks(cpu, units, units * kParts * shared_ * shape_.value,
+    RunTasks(cpu_, units, units * kParts * shared_ * shape_.value,
              [&](int64_t unit) { AddParts(first_unit + unit); });
+  }
+
+  int64_t ValuesWork(int64_t units) const { return units * max_keys_ * shape_.value * 4; }
+  int64_t unit_tiles() const { return kParts * tiles_; }
+  Tile TileAt(int64_t first_unit, int64_t tile) const {
+    return {first_unit + tile / unit_tiles(), tile / tiles_ % kParts, tile % tiles_ * columns_};
   }
 
   // Of each thread: enough that none waits long for the last ones.
@@ -153,6 +168,8 @@ class Decode {
 
   float* Weights(int64_t unit) const { return weights_ + unit * shared_ * max_keys_; }
 
+  // The first phase: the position's key joins the state, the keys it can see get weights, those
+  // that matter are chosen, and its values join the state.
   void ComputeWeights(int64_t unit) {
     const int64_t n = RowOf(unit);
     const int64_t g = unit % shape_.kv_heads;
@@ -162,23 +179,28 @@ class Decode {
       return;
     }
     const int64_t position = args_.positions.data[n];
-    Unit& u = units_memory_[unit];
     KeepOverwritten(shape_, state, g, position);
     const int32_t retired = AppendCode(shape_, state, g, position, args_.codes.row(n)[g]);
     const AppendRows<T> append = RowsOf<T>(shape_, state, g, position, retired);
     PrefetchAppend(append);
-    u.keys =
-        AttentionKeys::Collect(shape_, state, g, std::max<int64_t>(0, position + 1 - shape_.window),
-                               position + 1, shape_.window, key_memory_ + unit * key_bytes_);
-    for (int64_t i = 0; i < shared_; ++i) {
-      const int64_t h = g * shared_ + i;
-      SoftmaxWeights(
-          u.keys, u.keys.recent, shape_.window, args_.code_scores.row(n) + h * shape_.codes,
-          args_.position_scores.row(n) + h * shape_.window, Weights(unit) + i * max_keys_);
-    }
+    WeighKeys(unit, n, g, position);
     ChooseRows(unit, n, g);
     AppendValues(append, args_.v.row(n) + g * shape_.value, 0, shape_.value);
     RefreshCopy<T>(shape_, state, g, position, retired, 0, shape_.value);
+  }
+
+  // Softmax over the codes that have positions and the recent positions, of each head.
+  void WeighKeys(int64_t unit, int64_t n, int64_t g, int64_t position) {
+    AttentionKeys& keys = units_memory_[unit].keys;
+    keys = AttentionKeys::Collect(shape_, StateOf(unit), g,
+                                  std::max<int64_t>(0, position + 1 - shape_.window), position + 1,
+                                  shape_.window, key_memory_ + unit * key_bytes_);
+    for (int64_t i = 0; i < shared_; ++i) {
+      const int64_t h = g * shared_ + i;
+      SoftmaxWeights(keys, keys.recent, shape_.window, args_.code_scores.row(n) + h * shape_.codes,
+                     args_.position_scores.row(n) + h * shape_.window,
+                     Weights(unit) + i * max_keys_);
+    }
   }
 
   void PrefetchAppend(const AppendRows<T>& append) const {
@@ -188,6 +210,7 @@ class Decode {
     PrefetchRow(append.carry, shape_.value);
   }
 
+  // Which rows of the accumulator and of the window are read.
   void ChooseRows(int64_t unit, int64_t n, int64_t g) {
     Unit& u = units_memory_[unit];
     const SharedWeights weights{Weights(unit), max_keys_, shared_};
@@ -287,6 +310,7 @@ class Decode {
     }
   }
 
+  // The second phase: the weighted sum of a tile's rows.
   void SumValues(const Tile& tile, const Tile& next) {
     const int64_t columns = std::min(columns_, shape_.value - tile.column);
     float* sums = PartSums(tile.unit, tile.part) + tile.column;
@@ -356,6 +380,7 @@ class Decode {
     adder.Add(recent, nullptr);
   }
 
+  // The parts become the result.
   void AddParts(int64_t unit) {
     if (StateOf(unit).none()) return;
     float* HWY_RESTRICT out = PartSums(unit, 0);
@@ -365,6 +390,7 @@ class Decode {
     }
   }
 
+  CpuDevice& cpu_;
   const VqDecodeAttentionArgs& args_;
   const VqShape& shape_;
   const int64_t shared_;  // heads per key/value head
@@ -379,14 +405,15 @@ class Decode {
   float* const thresholds_;
   float* const later_sums_;  // [units, kParts - 1, heads, V]
   int64_t columns_ = 0;      // of a tile
+  int64_t tiles_ = 0;        // of a part
   const CopyGroupKind& copy_kind_;
 };
 
 void VqDecodeAll(CpuDevice& cpu, const VqDecodeAttentionArgs& args) {
   if (args.shape.value_dtype == DType::kFloat32) {
-    Decode<float>(cpu, args);
+    Decode<float>(cpu, args).Run();
   } else {
-    Decode<BFloat16>(cpu, args);
+    Decode<BFloat16>(cpu, args).Run();
   }
 }
 
