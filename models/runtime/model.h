@@ -83,9 +83,29 @@ struct PrefillChunk {
 };
 
 struct DecodeRow {
-  State* state = nullptr;  // once in a call, but for drafts right behind it (Model::DraftRows)
+  State* state = nullptr;  // once in a call, but for drafts right behind it (Drafts)
   int32_t token = 0;
   int64_t logits_row = 0;
+};
+
+// Rows of a call of Decode, of all states together, that follow another of the same state, since
+// what they fed can be taken back; a capability of some families on some devices.
+class Drafts {
+ public:
+  virtual ~Drafts() = default;
+  virtual int64_t rows() const = 0;  // of a call, at most
+  // Takes back, to the last bit, what such rows of the last Decode fed to `state` from `position`
+  // on, if nothing else touched it since: no Prefill (of any state), CopyFrom, Load or Reset.
+  // INVALID_ARGUMENT after a Prefill, and for a position not behind the call's first row of it.
+  virtual absl::Status Rewind(State& state, int64_t position) = 0;
+};
+
+// Counts what decode steps leave out of states; a capability of families that may, where
+// LoadOptions has a skip_mass.
+class ReadCounts {
+ public:
+  virtual ~ReadCounts() = default;
+  virtual StateReadTotals totals() const = 0;  // of all calls of Decode
 };
 
 // Vectors of a bidirectional encoder; a capability of some families. A text is in a state of its
@@ -180,31 +200,28 @@ class Model {
   // each. A row's bits do not depend on the others. INVALID_ARGUMENT for a state that comes again.
   virtual absl::Status Decode(std::span<const DecodeRow> rows, Logits* logits) = 0;
 
-  // Rows of a call of Decode, of all states together, that may follow another of the same state:
-  // drafts, since what they fed can be taken back. 0: of families that cannot, on devices that
-  // cannot, or where LoadOptions asks for none.
-  virtual int64_t DraftRows() const { return 0; }
-  // Takes back, to the last bit, what such rows of the last Decode fed to `state` from `position`
-  // on, if nothing else touched it since: no Prefill (of any state), CopyFrom, Load or Reset.
-  // INVALID_ARGUMENT after a Prefill, and for a position not behind the call's first row of it.
-  virtual absl::Status Rewind(State& state, int64_t position) {
-    if (state.position() == position) return absl::OkStatus();
-    return absl::UnimplementedError("this model takes nothing back");
-  }
-
-  // Of all calls of Decode, where info().reads has a skip_mass.
-  virtual StateReadTotals state_reads() const { return {}; }
-
   // Chooses tokens from rows of `logits` (kernels/ops/sample.h).
   virtual absl::Status Sample(const Logits& logits, std::span<const SampleRow> rows,
                               int64_t max_top, std::span<TokenLogprob> chosen,
                               std::span<TokenLogprob> top, std::span<absl::Status> row_status) = 0;
 
-  // nullptr where the family has none; what `predicts` not has one, and Prefill and Decode are
-  // UNIMPLEMENTED.
+  // Capabilities: nullptr where the model has none. What `predicts` not has an encoder, and Prefill
+  // and Decode are UNIMPLEMENTED.
   virtual Encoder* encoder() { return nullptr; }
+  virtual Drafts* drafts() { return nullptr; }
+  virtual ReadCounts* read_counts() { return nullptr; }
   virtual QuantizedKeys* quantized_keys() { return nullptr; }
 };
+
+// 0 of a model that takes nothing back.
+inline int64_t DraftRows(Model& model) {
+  return model.drafts() == nullptr ? 0 : model.drafts()->rows();
+}
+
+// All 0 of a model that does not count.
+inline StateReadTotals ReadTotals(Model& model) {
+  return model.read_counts() == nullptr ? StateReadTotals() : model.read_counts()->totals();
+}
 
 // Tokens of the chunk that starts at `position` when `remaining` tokens are to be fed: up to the
 // next multiple of `prefill_chunk`.

@@ -100,10 +100,10 @@ int64_t WorkspaceBytes(const std::vector<ServedModel>& models, int64_t max_num_s
   int64_t bytes = 0;
   bool drafts = false;
   for (const ServedModel& m : models) {
-    const int64_t rows = max_num_seqs + m.model->DraftRows();
+    const int64_t rows = max_num_seqs + DraftRows(*m.model);
     bytes += rows * m.model->info().config.vocab_size * static_cast<int64_t>(sizeof(float));
     bytes += m.model->WorkspaceBytes(rows);
-    drafts = drafts || m.model->DraftRows() > 0;
+    drafts = drafts || DraftRows(*m.model) > 0;
   }
   // So many sequences of all models together have drafts.
   if (drafts) bytes += max_num_seqs * PromptLookup::kMostBytes;
@@ -175,7 +175,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<ServedModel> 
   std::vector<ModelRunner> runners;
   std::vector<ModelShare> shares;
   for (const ServedModel& m : models) {
-    auto status = m.model->Prepare({.decode_rows = options.max_num_seqs + m.model->DraftRows(),
+    auto status = m.model->Prepare({.decode_rows = options.max_num_seqs + DraftRows(*m.model),
                                     .top_logprobs = kMaxLogprobs,
                                     .record = !options.enforce_eager});
     if (!status.ok()) return status;
@@ -184,7 +184,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<ServedModel> 
     runners.push_back(*std::move(runner));
     shares.push_back({.prefill_chunk = m.model->info().config.prefill_chunk,
                       .weight = m.weight,
-                      .draft_rows = m.model->DraftRows()});
+                      .draft_rows = DraftRows(*m.model)});
   }
   const auto budget = BudgetBytes(models, options);
   if (!budget.ok()) return budget.status();

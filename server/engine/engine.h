@@ -75,7 +75,7 @@ class Engine {
   // For sessions of `tokens` tokens; 0: the longest that the model allows. NOT_FOUND for the model,
   // INVALID_ARGUMENT for a length that it does not allow.
   absl::StatusOr<ModelCapacity> Capacity(const std::string& model, int64_t tokens = 0) const;
-  // Model::state_reads() of models()[model], as of the last step.
+  // ReadTotals of models()[model], as of the last step.
   StateReadTotals StateReads(size_t model) const;
   const std::vector<ServedModel>& models() const;
 

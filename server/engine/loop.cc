@@ -270,8 +270,8 @@ void Loop::Publish() {
   std::vector<ModelUse> of_models;
   of_models.reserve(runners_.size());
   for (size_t m = 0; m < runners_.size(); ++m) {
-    of_models.push_back({.sequences_running = running_.sequences_of(m),
-                         .reads = runners_[m].model().state_reads()});
+    of_models.push_back(
+        {.sequences_running = running_.sequences_of(m), .reads = ReadTotals(runners_[m].model())});
   }
   stats.sequences_running = running_.reserved().sequences;
   stats.state_bytes_reserved = running_.reserved().state_bytes;

@@ -8,7 +8,7 @@ namespace tvq {
 
 absl::StatusOr<ModelRunner> ModelRunner::Create(std::shared_ptr<Model> model,
                                                 int64_t max_sequences) {
-  auto logits = model->NewLogits(max_sequences + model->DraftRows());
+  auto logits = model->NewLogits(max_sequences + DraftRows(*model));
   if (!logits.ok()) return logits.status();
   return ModelRunner(std::move(model), *std::move(logits));
 }

@@ -64,7 +64,7 @@ absl::StatusOr<std::vector<ServedModel>> LoadModels(const Flags& flags,
 
 std::string Describe(const ServedModel& served, const ModelCapacity& capacity) {
   const ModelInfo& info = served.model->info();
-  const int64_t drafts = served.model->DraftRows();
+  const int64_t drafts = DraftRows(*served.model);
   return absl::StrFormat(
       "model %s: %s, %.2f M parameters, weights %s %s; a %s takes %s%s, %d fit%s%s", served.name,
       info.family, static_cast<double>(info.parameters) / 1e6, Name(info.dtype),

@@ -48,7 +48,7 @@ std::vector<ByteLine> LinesOf(const Subject& subject, double rows_read) {
 
 // Notes what the steps since `before` have read.
 void NoteReads(const Subject& subject, const StateReadTotals& before, Case& c) {
-  const StateReadTotals now = subject.model->state_reads();
+  const StateReadTotals now = ReadTotals(*subject.model);
   if (now.queries > before.queries) {
     c.rows_read = static_cast<double>(now.rows_read - before.rows_read) /
                   static_cast<double>(now.rows - before.rows);
@@ -63,7 +63,7 @@ absl::Status StartCase(Subject& subject, Case& c) {
   if (!sessions.ok()) return sessions.status();
   c.sessions = std::make_unique<Sessions>(*std::move(sessions));
   if (absl::Status s = c.sessions->Synthesize(c.context); !s.ok()) return s;
-  const StateReadTotals before = subject.model->state_reads();
+  const StateReadTotals before = ReadTotals(*subject.model);
   for (int i = 0; i < kHashSteps; ++i) {
     if (absl::Status s = c.sessions->Step(); !s.ok()) return s;
   }

@@ -35,7 +35,7 @@ absl::StatusOr<double> StepMs(Subject& subject, State& state, int64_t rows, Logi
     const int64_t next = state.position() + 1;
     const Stopwatch watch;
     absl::Status s = subject.model->Decode(step, &logits);
-    if (s.ok()) s = subject.model->Rewind(state, next);
+    if (s.ok()) s = subject.model->drafts()->Rewind(state, next);
     if (s.ok()) s = subject.device->Synchronize();
     if (!s.ok()) return s;
     if (i > 0) times.push_back(watch.Seconds() * 1e3);
@@ -47,7 +47,7 @@ absl::Status TimeSteps(const Options& options, Json& report) {
   const int64_t most = *std::max_element(options.draft_tokens.begin(), options.draft_tokens.end());
   absl::StatusOr<Subject> subject = OpenSubject(options, most);
   if (!subject.ok()) return subject.status();
-  if (subject->model->DraftRows() == 0) {
+  if (DraftRows(*subject->model) == 0) {
     return absl::UnimplementedError("on this device the model takes no tokens back");
   }
   absl::StatusOr<std::unique_ptr<State>> state = subject->model->NewState();

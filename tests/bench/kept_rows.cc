@@ -22,7 +22,7 @@ absl::StatusOr<double> RowsRead(Options options, float skip_mass) {
   absl::Status s = sessions->Synthesize(options.contexts.front());
   for (int i = 0; s.ok() && i < kSteps; ++i) s = sessions->Step();
   if (!s.ok()) return s;
-  const StateReadTotals reads = subject->model->state_reads();
+  const StateReadTotals reads = ReadTotals(*subject->model);
   return static_cast<double>(reads.rows_read) / static_cast<double>(reads.rows);
 }
 

@@ -62,7 +62,7 @@ struct Counts {
 Json ReportSetting(const Setting& setting, const Setting& exact, const Counts& counts) {
   const double bits = setting.bits / double(counts.scored), loss = setting.bits / exact.bits - 1;
   const double speed = double(counts.fed) / setting.seconds;
-  const StateReadTotals reads = setting.subject.model->state_reads();
+  const StateReadTotals reads = ReadTotals(*setting.subject.model);
   const double rows = reads.rows == 0 ? 1 : double(reads.rows_read) / double(reads.rows);
   const double mass = reads.queries == 0 ? 0 : reads.skipped_mass / double(reads.queries);
   const char* const values = setting.reads.int8 ? "int8" : "exact";

@@ -47,7 +47,7 @@ class Twins {
     const std::vector<std::vector<float>> logits = f_.Batch(states, tokens);
     for (const Run& run : runs) {
       const int64_t end = plain_[run.session]->position() + static_cast<int64_t>(run.kept);
-      const absl::Status status = f_.model().Rewind(*drafted_[run.session], end);
+      const absl::Status status = f_.model().drafts()->Rewind(*drafted_[run.session], end);
       ASSERT_TRUE(status.ok()) << status;
     }
     size_t row = 0;
@@ -74,11 +74,11 @@ class Twins {
 };
 
 // Families that can take back what they were fed, on devices that can.
-bool Drafts(const Case& on) { return on.shape.vq() && !on.backend.name.starts_with("cuda"); }
+bool TakesDrafts(const Case& on) { return on.shape.vq() && !on.backend.name.starts_with("cuda"); }
 
 std::vector<Case> DraftingCases() {
   std::vector<Case> cases = Cases();
-  std::erase_if(cases, [](const Case& on) { return !Drafts(on); });
+  std::erase_if(cases, [](const Case& on) { return !TakesDrafts(on); });
   return cases;
 }
 
@@ -91,9 +91,9 @@ Fixture MakeDrafting(const Case& on, DType dtype, const StateReads& reads = {}) 
 }
 
 TEST_P(ModelTest, SaysHowManyDraftsACallMayHold) {
-  EXPECT_EQ(Make().model().DraftRows(), 0);
-  EXPECT_EQ(MakeDrafting(GetParam(), DType::kFloat32).model().DraftRows(),
-            Drafts(GetParam()) ? kDraftRows : 0);
+  EXPECT_EQ(DraftRows(Make().model()), 0);
+  EXPECT_EQ(DraftRows(MakeDrafting(GetParam(), DType::kFloat32).model()),
+            TakesDrafts(GetParam()) ? kDraftRows : 0);
 }
 
 TEST_P(DraftsTest, HaveTheBitsOfStepsOfTheirOwnAndLeaveNoTraceWhenTakenBack) {
@@ -152,24 +152,25 @@ TEST_P(DraftsTest, TakesBackNothingElse) {
   f.Batch({state.get(), state.get(), state.get(), other.get()}, {1, 2, 3, 4});
   // Nor the first row, nor forwards, nor what another state was fed.
   for (const int64_t position : {0, -1, 4}) {
-    EXPECT_EQ(f.model().Rewind(*state, position).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(f.model().drafts()->Rewind(*state, position).code(),
+              absl::StatusCode::kInvalidArgument);
   }
-  EXPECT_EQ(f.model().Rewind(*other, 0).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(f.model().Rewind(*state, 3).ok());
-  EXPECT_TRUE(f.model().Rewind(*state, 2).ok());
-  EXPECT_TRUE(f.model().Rewind(*state, 1).ok());
-  EXPECT_TRUE(f.model().Rewind(*other, 1).ok());
+  EXPECT_EQ(f.model().drafts()->Rewind(*other, 0).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(f.model().drafts()->Rewind(*state, 3).ok());
+  EXPECT_TRUE(f.model().drafts()->Rewind(*state, 2).ok());
+  EXPECT_TRUE(f.model().drafts()->Rewind(*state, 1).ok());
+  EXPECT_TRUE(f.model().drafts()->Rewind(*other, 1).ok());
   f.Batch({state.get(), state.get()}, {1, 2});
   f.Step(*other, 5);
-  EXPECT_EQ(f.model().Rewind(*state, 2).message(),
+  EXPECT_EQ(f.model().drafts()->Rewind(*state, 2).message(),
             "the state is at position 3 and cannot go back to 2, must be behind the first row that "
             "was fed to it last");
 
   // A prefill, of whichever state, lets go of what would be needed.
   f.Batch({state.get(), state.get()}, {1, 2});
   f.Prefill(*other, RandomTokens(1, shape().vocab, 32));
-  EXPECT_TRUE(f.model().Rewind(*state, 5).ok());
-  EXPECT_EQ(f.model().Rewind(*state, 4).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(f.model().drafts()->Rewind(*state, 5).ok());
+  EXPECT_EQ(f.model().drafts()->Rewind(*state, 4).code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

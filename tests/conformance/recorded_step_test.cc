@@ -164,8 +164,8 @@ TEST_P(RecordedStepTest, HasTheBitsOfADirectStepThatLeavesRowsOut) {
       ASSERT_TRUE(twins.recorded.Batch(of_recorded, fed) == twins.direct.Batch(of_direct, fed));
     }
     for (size_t i = 0; i < 4; ++i) ASSERT_EQ(Bytes(*recorded[i]), Bytes(*direct[i]));
-    const StateReadTotals got = twins.recorded.model().state_reads();
-    const StateReadTotals want = twins.direct.model().state_reads();
+    const StateReadTotals got = ReadTotals(twins.recorded.model());
+    const StateReadTotals want = ReadTotals(twins.direct.model());
     EXPECT_EQ(got.rows, want.rows);
     EXPECT_EQ(got.rows_read, want.rows_read);
     EXPECT_EQ(got.queries, want.queries);

@@ -224,14 +224,14 @@ TEST_P(ModelTest, CountsWhatDecodeReads) {
     }
     const std::vector<int32_t> tokens = RandomTokens(40, shape().vocab, 15);
     f.Prefill(*state, std::span(tokens).first(30));
-    EXPECT_EQ(f.model().state_reads().queries, 0);
+    EXPECT_EQ(ReadTotals(f.model()).queries, 0);
     const bool counted = reads.skip_mass > 0;
     int64_t rows = 0;
     for (size_t i = 30; i < tokens.size(); ++i) {
       f.Step(*state, tokens[i]);
       for (const auto& [head, known] : codes) rows += counted ? RowsOf(known, window()) : 0;
     }
-    const StateReadTotals totals = f.model().state_reads();
+    const StateReadTotals totals = ReadTotals(f.model());
     const int64_t steps = counted ? 10 : 0;
     EXPECT_EQ(totals.queries, steps * shape().n_layer * shape().n_head);
     EXPECT_EQ(totals.rows, rows);

@@ -40,10 +40,10 @@ absl::Status Stack::PlaceRows(std::span<const DecodeRow> rows) {
     return absl::InvalidArgumentError(
         "a state has rows that are apart, must have them next to one another");
   }
-  if (drafts <= DraftRows()) return absl::OkStatus();
+  if (drafts <= draft_rows_) return absl::OkStatus();
   fed_.clear();
   return absl::InvalidArgumentError(absl::StrCat(
-      drafts, " rows follow another of the same state, must be at most ", DraftRows()));
+      drafts, " rows follow another of the same state, must be at most ", draft_rows_));
 }
 
 absl::Status Stack::Decode(std::span<const DecodeRow> rows, Logits* logits) {

@@ -13,7 +13,7 @@
 namespace tvq {
 
 // Of all layers of a model that report it.
-class RowReads {
+class RowReads : public ReadCounts {
  public:
   // The device must outlive it. `heads`, `kv_heads`: of each layer.
   RowReads(int64_t heads, int64_t kv_heads, Device& device)
@@ -35,8 +35,7 @@ class RowReads {
 
   // Ahead of a step of `rows` rows, which overwrites the last one's reports.
   absl::Status BeginStep(int64_t rows);
-  // Of all steps.
-  StateReadTotals totals() const;
+  StateReadTotals totals() const override;
 
  private:
   // Adds what the last step has read, of rows that are somebody's, unless that was done.

@@ -32,7 +32,7 @@ struct StackLayers {
 // How a session's state lies.
 StateLayout LayoutOf(const StackConfig& config, const StackLayers& layers);
 
-class Stack : public DeviceModel {
+class Stack : public DeviceModel, private Drafts {
  public:
   // The layers compute on the device of `options`.
   static absl::StatusOr<std::unique_ptr<Model>> Create(const StackConfig& config,
@@ -50,11 +50,8 @@ class Stack : public DeviceModel {
   }
   absl::Status Prefill(const PrefillChunk& chunk, Logits* logits) override;
   absl::Status Decode(std::span<const DecodeRow> rows, Logits* logits) override;
-  int64_t DraftRows() const override { return draft_rows_; }
-  absl::Status Rewind(State& state, int64_t position) override;
-  StateReadTotals state_reads() const override {
-    return layers_.row_reads == nullptr ? StateReadTotals() : layers_.row_reads->totals();
-  }
+  Drafts* drafts() override { return draft_rows_ > 0 ? this : nullptr; }
+  ReadCounts* read_counts() override { return layers_.row_reads.get(); }
   QuantizedKeys* quantized_keys() override { return layers_.key_tap.get(); }
 
  private:
@@ -93,6 +90,8 @@ class Stack : public DeviceModel {
   absl::Status Score(const PrefillChunk& chunk);
 
   // decode.cc
+  int64_t rows() const override { return draft_rows_; }
+  absl::Status Rewind(State& state, int64_t position) override;
   // Notes in fed_ where the rows of a call go.
   absl::Status PlaceRows(std::span<const DecodeRow> rows);
   // Rows of the call and their places.

@@ -167,7 +167,7 @@ absl::Status ActiveRequest::DeliverVectors() {
 }
 
 std::optional<HeldDrafter> ActiveRequest::NewDrafter() const {
-  if (model_->DraftRows() == 0) return std::nullopt;
+  if (DraftRows(*model_) == 0) return std::nullopt;
   auto share = draft_memory_->TryReserve(PromptLookup::kMostBytes);
   if (!share) return std::nullopt;
   const Drafter* const first = sequences_.empty() ? nullptr : sequences_[0].drafter();

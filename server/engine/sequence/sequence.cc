@@ -43,7 +43,7 @@ int64_t Sequence::PositionWithoutDraft() const {
 
 absl::Status Sequence::TakeBackDraft(Model& model) {
   if (!drafter_ || drafter_->drafter.draft().empty()) return absl::OkStatus();
-  const absl::Status status = model.Rewind(*state(), PositionWithoutDraft() + right_);
+  const absl::Status status = model.drafts()->Rewind(*state(), PositionWithoutDraft() + right_);
   drafter_->drafter.Verified(right_);
   right_ = 0;
   return status;

@@ -50,7 +50,7 @@ struct FakeOptions {
   bool add_bos_token = false;  // kEos, before a text that begins a context
 };
 
-class FakeModel : public Model {
+class FakeModel : public Model, private Drafts {
  public:
   explicit FakeModel(FakeOptions options = {});
   ~FakeModel() override;
@@ -66,7 +66,8 @@ class FakeModel : public Model {
   absl::Status WriteLogits(std::span<const float> values, Logits* logits, int64_t row) override;
   absl::Status Prefill(const PrefillChunk& chunk, Logits* logits) override;
   absl::Status Decode(std::span<const DecodeRow> rows, Logits* logits) override;
-  int64_t DraftRows() const override { return options_.draft_rows; }
+  Drafts* drafts() override { return options_.draft_rows > 0 ? this : nullptr; }
+  int64_t rows() const override { return options_.draft_rows; }
   absl::Status Rewind(State& state, int64_t position) override;
   absl::Status Sample(const Logits& logits, std::span<const SampleRow> rows, int64_t max_top,
                       std::span<TokenLogprob> chosen, std::span<TokenLogprob> top,

@@ -18,7 +18,7 @@ namespace {
 std::shared_ptr<Device> Cpu() { return MakeDevice("cpu", 2).value(); }
 
 // A layer that cannot take back what it was fed keeps all from it.
-TEST(MixedLayersTest, TakesNoDrafts) { EXPECT_EQ(MixedModel(Cpu()).model().DraftRows(), 0); }
+TEST(MixedLayersTest, TakesNoDrafts) { EXPECT_EQ(DraftRows(MixedModel(Cpu()).model()), 0); }
 
 // A standard block rounds at four products.
 TEST(MixedLayersTest, CountsWhatItsLayersRound) {
@@ -41,12 +41,12 @@ TEST(MixedLayersReadsTest, AreCountedOfTheLayersThatReport) {
     alone.PrefillTo(*twins.emplace_back(alone.NewState()), position);
     rows.push_back(states.back().get());
   }
-  EXPECT_EQ(together.model().state_reads().queries, 0);
+  EXPECT_EQ(ReadTotals(together.model()).queries, 0);
   together.Step(rows);
   together.Step({rows[0]});
   for (const auto& twin : twins) alone.Step({twin.get()});
   alone.Step({twins[0].get()});
-  const StateReadTotals got = together.model().state_reads(), want = alone.model().state_reads();
+  const StateReadTotals got = ReadTotals(together.model()), want = ReadTotals(alone.model());
   EXPECT_EQ(got.queries, 6 * MixedModel::kVqBlocks * MixedModel::kHeads);
   EXPECT_EQ(want.queries, got.queries);
   EXPECT_GT(got.rows_read, 0);
