@@ -13,6 +13,7 @@
 #include "server/rpc/access/api_keys.h"
 #include "server/sessions/durable/disk/tier_disk.h"
 #include "server/sessions/durable/redis/tier_redis.h"
+#include "server/startup/readable_bytes.h"
 
 namespace tvq {
 namespace {
@@ -33,6 +34,11 @@ absl::StatusOr<std::unique_ptr<DurableTier>> OpenTier(const SessionFlags& flags)
   auto disk = DiskTier::Open(flags.dir, flags.disk_bytes);
   if (!disk.ok()) return OfFlag("--session-dir", disk.status());
   for (const std::string& problem : (*disk)->problems()) spdlog::error("{}", problem);
+  const DurableTier::Usage usage = (*disk)->usage();
+  if (flags.disk_bytes == 0 && usage.budget > 0) {
+    spdlog::info("{} for the sessions in {}, nine tenths of what is free (--session-disk-bytes)",
+                 ReadableBytes(usage.budget), flags.dir);
+  }
   return *std::move(disk);
 }
 

@@ -15,7 +15,7 @@ namespace tvq {
 // Where sessions are kept. With neither a directory nor a Redis they end with the process.
 struct SessionFlags {
   std::string dir;
-  int64_t disk_bytes = 0;                        // of the directory or the Redis; 0: no limit
+  int64_t disk_bytes = 0;                        // of the directory or the Redis; 0: not said
   std::string redis;                             // URL; empty: none
   double ttl = 0;                                // seconds of the default time to live; 0: for ever
   std::vector<std::string> shared_prompt_files;  // each is one prompt, as it is

@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -190,6 +193,13 @@ absl::Status DiskFiles::MakeDirectory(const std::string& path) {
 
 absl::Status DiskFiles::RemoveDirectory(const std::string& path) {
   return Result(rmdir(path.c_str()), "remove", path);
+}
+
+std::optional<int64_t> DiskFiles::FreeBytes(const std::string& path) {
+  std::error_code error;
+  const auto available = std::filesystem::space(path, error).available;
+  if (error || !std::in_range<int64_t>(available)) return std::nullopt;
+  return static_cast<int64_t>(available);
 }
 
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFileSource(const std::string& path) {

@@ -3,7 +3,9 @@
 #define TVQ_SERVER_SESSIONS_DURABLE_DISK_DISK_FILES_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -42,6 +44,9 @@ class DiskFiles {
   virtual absl::Status MakeDirectory(const std::string& path);
   // Must be empty.
   virtual absl::Status RemoveDirectory(const std::string& path);
+  // Bytes that this process may still write to the file system of the directory; nothing if that
+  // does not say.
+  virtual std::optional<int64_t> FreeBytes(const std::string& path);
 };
 
 // For people and by code, what went wrong with `path`.

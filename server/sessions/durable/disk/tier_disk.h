@@ -27,9 +27,12 @@ namespace tvq {
 // DIR/lock keeps a second server out.
 class DiskTier : public DurableTier {
  public:
-  // Makes the directory if only its last part is missing. `budget`: most bytes of files kept, 0: no
-  // limit; while a version takes the place of another, both are there. Removes what an end in the
-  // midst of a call has left. FAILED_PRECONDITION if another server uses the directory.
+  static constexpr double kPartOfFree = 0.9;
+
+  // Makes the directory if only its last part is missing. `budget`: most bytes of files kept; 0:
+  // those that are there, and kPartOfFree of what is free beside them. While a version takes the
+  // place of another, both are there. Removes what an end in the midst of a call has left.
+  // FAILED_PRECONDITION if another server uses the directory.
   static absl::StatusOr<std::unique_ptr<DiskTier>> Open(
       const std::string& directory, int64_t budget,
       std::unique_ptr<DiskFiles> files = std::make_unique<DiskFiles>());
@@ -104,7 +107,7 @@ class DiskTier : public DurableTier {
   absl::Status RemoveFolder(const std::string& path);
 
   const std::string directory_;
-  const int64_t budget_;
+  int64_t budget_;  // constant after Open; 0: no limit, where nobody knows what is free
   const std::unique_ptr<DiskFiles> files_;
   const std::unique_ptr<FileLock> lock_;
   std::vector<std::string> problems_;  // constant after Open

@@ -35,6 +35,20 @@ std::unique_ptr<DiskTier> Open(const std::string& dir, int64_t budget = 0) {
   return *std::move(tier);
 }
 
+// Of a file system that has so much left.
+class FewBytes : public DiskFiles {
+ public:
+  explicit FewBytes(std::optional<int64_t> free) : free_(free) {}
+  std::optional<int64_t> FreeBytes(const std::string&) override { return free_; }
+
+ private:
+  const std::optional<int64_t> free_;
+};
+
+int64_t BudgetOf(const std::string& dir, std::optional<int64_t> free, int64_t asked = 0) {
+  return DiskTier::Open(dir, asked, std::make_unique<FewBytes>(free)).value()->usage().budget;
+}
+
 std::vector<SessionRecord> Records(DurableTier& tier) {
   std::vector<SessionRecord> records;
   EXPECT_TRUE(tier.ForEach([&](SessionRecord r) { records.push_back(std::move(r)); }).ok());
@@ -205,6 +219,22 @@ TEST(DiskTierTest, NamesADirectoryThatCannotBeUsed) {
   EXPECT_THAT(std::string(deep.message()), HasSubstr(dir.path() + "/a/b"));
   const absl::Status file = DiskTier::Open(dir.Write("file", ""), 0).status();
   EXPECT_THAT(std::string(file.message()), HasSubstr("/file: "));
+}
+
+TEST(DiskTierTest, WithoutABudgetTakesNineTenthsOfWhatIsFree) {
+  const TempDir dir;
+  EXPECT_EQ(BudgetOf(dir.path(), 1000), 900);
+  EXPECT_EQ(BudgetOf(dir.path(), 1000, /*asked=*/77), 77);
+  EXPECT_EQ(BudgetOf(dir.path(), std::nullopt), 0);
+  const auto none = DiskTier::Open(dir.path(), 0, std::make_unique<FewBytes>(0)).value();
+  EXPECT_TRUE(absl::IsResourceExhausted(PutNewest(*none, TestRecord(TestId(1), 1))));
+}
+
+TEST(DiskTierTest, WhatIsThereCountsBesideWhatIsFree) {
+  const TempDir dir;
+  ASSERT_TRUE(PutNewest(*Open(dir.path()), TestRecord(TestId(1), 1)).ok());
+  const auto size = std::ssize(TestSnapshot(TestRecord(TestId(1), 1), 1));
+  EXPECT_EQ(BudgetOf(dir.path(), 1000), size + 900);
 }
 
 TEST(DiskTierTest, CountsWhatIsKeptAgainstTheBudget) {
