@@ -136,7 +136,7 @@ class ContinuationConformanceTest : public testing::TestWithParam<EngineCase> {
   void SetUp() override { TVQ_SKIP_WITHOUT_DEVICE(GetParam().device); }
 
   size_t sessions() const { return GetParam().stand_in() ? 3 : 6; }
-  uint64_t rounds() const { return GetParam().stand_in() ? 1 : 20; }
+  uint64_t rounds() const { return GetParam().stand_in() ? 1 : 8; }
   Limits few() const { return GetParam().stand_in() ? Limits{1, 40} : Limits{64, 512}; }
   // Much at once, as little as can be, and something between.
   std::vector<Limits> limits() const {

@@ -28,7 +28,7 @@ TEST_P(ModelTest, BatchGivesEachRowTheBitsItHasAlone) {
     // One row more than full tiles: of 6 (products) and, where that is not slow, of 16 (scores).
     const size_t sessions = slow() ? 5 : naive() ? 7 : 19;
     // Few, too, where tiles of 16 rows are computed in software: a tile is full or not at any step.
-    const size_t steps = slow() ? 3 : amx_stand_in() ? 2 : naive() ? 6 : 8;
+    const size_t steps = slow() || naive() ? 3 : amx_stand_in() ? 2 : 5;
     // Where a state grows, rows come to their second page each in another step; where there are few
     // steps, one of them in their midst. What nobody fed is as good a beginning, and at once there.
     const int64_t base = !shape().grows() ? 0 : slow() ? 248 : naive() ? 235 : 215;

@@ -243,7 +243,7 @@ TEST(ModelCheckTest, HoldsWhatItMustHold) {
     SCOPED_TRACE(seed);
     StoreHarness h({.host_bytes = 8 * place}, {}, {.state_memory_bytes = 6000});
     Check check(h, seed);
-    check.Run(Steps(15'000));
+    check.Run(Steps(6'000));
     EXPECT_GT(check.commits, 1000);
     EXPECT_GT(check.restarts, 10);
     EXPECT_GT(check.failed, 10);
@@ -279,8 +279,8 @@ struct RealHarness : OwnsEngine, StoreHarnessBase {
 TEST(ModelCheckTest, KeepsARealNetworksBits) {
   RealHarness h(fixtures::TinyModel());
   Check check(h, 3);
-  check.Run(Steps(3'000));
-  EXPECT_GT(check.commits, 200);
+  check.Run(Steps(1'500));
+  EXPECT_GT(check.commits, 100);
 }
 
 TEST(ModelCheckTest, KeepsTheBitsOfAnyLayers) {
