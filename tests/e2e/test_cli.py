@@ -32,6 +32,20 @@ def test_generate_reads_stdin(call, server):
     assert done.stdout.decode() == expected[0].text
 
 
+def test_standard_files_that_are_closed(server):
+    """No connection gets their numbers, and no text of ours goes into one."""
+    def run(redirections, *arguments):
+        command = " ".join(["exec", str(BIN / "tvq"), "--server", server.address, *arguments, *redirections])
+        return subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+
+    done = run(["<&-"], "generate", "--max-tokens", "3")
+    assert (done.returncode, done.stderr) == (2, "tvq: cannot read stdin: Bad file descriptor\n"), done
+    done = run([">&-"], "generate", "--prompt", "Once", "--max-tokens", "3")
+    assert done.returncode == 2 and done.stderr.startswith("tvq: cannot write stdout: "), done
+    assert run(["<&-", "2>&-"], "generate", "--prompt", "Once", "--max-tokens", "3").returncode == 0
+    assert run(["<&-", ">&-", "2>&-"], "info").returncode == 2
+
+
 def test_samples_and_logprobs(call):
     done = call("generate", "--model", "bytes", "--prompt", "Once", "--n", 3, "--seed", 1, "--logprobs", 2,
                 "--max-tokens", 4, "--ignore-eos", "--json")

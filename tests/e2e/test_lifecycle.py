@@ -46,6 +46,21 @@ def test_a_line_that_cannot_be_written_is_in_the_log(tmp_path):
     assert server.wait(PATIENCE_SECONDS) == 0
 
 
+def test_it_serves_with_closed_standard_files(api):
+    """A port of its own choice, which it can tell nobody."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    command = f"exec {BIN / 'tvq-server'} --port {port} --model bytes={GOLDEN / 'bytes_untied'} <&- >&- 2>&-"
+    server = subprocess.Popen(["sh", "-c", command])
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        models = api.model_grpc.ModelServiceStub(channel)
+        listed = models.ListModels(api.model.ListModelsRequest(), wait_for_ready=True, timeout=PATIENCE_SECONDS)
+        assert [model.name for model in listed.models] == ["bytes"]
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(PATIENCE_SECONDS) == 0
+
+
 def test_flags_from_the_environment(start, monkeypatch):
     monkeypatch.setenv("TVQ_MAX_PROMPT_TOKENS", "3")
     server = start()
