@@ -151,7 +151,7 @@ void ModelRunner::ForgetEnded() {
   for (size_t i = 0; i < draws_.size(); ++i) {
     if (draws_[i].request->done()) continue;
     draws_[kept] = draws_[i];
-    rows_[kept++] = std::move(rows_[i]);
+    rows_[kept++] = rows_[i];
   }
   draws_.erase(draws_.begin() + static_cast<std::ptrdiff_t>(kept), draws_.end());
   rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(kept), rows_.end());

@@ -62,6 +62,7 @@ absl::StatusOr<std::unique_ptr<Model>> Stack::Create(const StackConfig& config, 
 
 absl::Status Stack::TakeMemory() {
   std::vector<size_t> view_bytes;
+  view_bytes.reserve(layers_.layers.size());
   for (const auto& layer : layers_.layers) view_bytes.push_back(layer->view_bytes());
   return Reserve(layers_.layers, view_bytes, [&](WorkingMemory& memory) {
     memory.Keep(&x_, x(config_.rows()).size());
