@@ -52,12 +52,14 @@ class FedModel {
   // Feeds each state its next token. Rows of logits in their order.
   std::vector<std::vector<float>> Step(const std::vector<State*>& states) {
     std::vector<DecodeRow> rows;
+    rows.reserve(states.size());
     for (State* const state : states) {
       rows.push_back({state, tokens_[static_cast<size_t>(state->position())], std::ssize(rows)});
     }
     const absl::Status stepped = model_->Decode(rows, &logits_);
     EXPECT_TRUE(stepped.ok()) << stepped;
     std::vector<std::vector<float>> logits;
+    logits.reserve(rows.size());
     for (int64_t row = 0; row < std::ssize(rows); ++row) logits.push_back(Row(row));
     return logits;
   }

@@ -62,6 +62,7 @@ TEST_P(SessionsTest, BatchGivesEachRowTheBitsItHasAlone) {
   }
   for (int step = 0; step < 3; ++step) {
     std::vector<State*> rows;
+    rows.reserve(batched.size());
     for (const auto& state : batched) rows.push_back(state.get());
     const std::vector<std::vector<float>> together = fed_.Step(rows);
     for (size_t i = 0; i < alone.size(); ++i) {
