@@ -183,8 +183,8 @@ void AddSessionFlags(flags::Command app, SessionFlags& sessions) {
   app.AddSizeSetting(
          "--session-disk-bytes", sessions.disk_bytes,
          "Sessions on the durable tier: in the directory of --session-dir or, whatever the name "
-         "says, in the Redis of --redis; 0: of a directory nine tenths of what is free at the "
-         "start, beside what is there, of Redis no limit")
+         "says, in the Redis of --redis; 0: nine tenths of what is free there at the start, beside "
+         "what is there")
       .NotNegative();
   app.AddSizeSetting(
          "--session-host-bytes", options.host_bytes,

@@ -24,21 +24,33 @@ absl::Status OfFlag(absl::string_view flag, const absl::Status& status) {
   return {status.code(), absl::StrCat(flag, ": ", status.message())};
 }
 
+// What the sessions at `place` may take where no flag says it.
+void TellBudget(const SessionFlags& flags, const DurableTier::Usage& usage,
+                const std::string& place) {
+  if (flags.disk_bytes > 0) return;
+  if (usage.budget > 0) {
+    spdlog::info("{} for the sessions in {}, nine tenths of what is free (--session-disk-bytes)",
+                 ReadableBytes(usage.budget), place);
+  } else {
+    spdlog::warn(
+        "{} does not say what is free: no limit for the sessions there "
+        "(--session-disk-bytes)",
+        place);
+  }
+}
+
 absl::StatusOr<std::unique_ptr<DurableTier>> OpenTier(const SessionFlags& flags) {
   if (!flags.redis.empty()) {
     auto redis = OpenRedisTier(flags.redis, {.budget_bytes = flags.disk_bytes});
     if (!redis.ok()) return OfFlag("--redis", redis.status());
+    TellBudget(flags, (*redis)->usage(), "Redis");
     return redis;
   }
   if (flags.dir.empty()) return nullptr;
   auto disk = DiskTier::Open(flags.dir, flags.disk_bytes);
   if (!disk.ok()) return OfFlag("--session-dir", disk.status());
   for (const std::string& problem : (*disk)->problems()) spdlog::error("{}", problem);
-  const DurableTier::Usage usage = (*disk)->usage();
-  if (flags.disk_bytes == 0 && usage.budget > 0) {
-    spdlog::info("{} for the sessions in {}, nine tenths of what is free (--session-disk-bytes)",
-                 ReadableBytes(usage.budget), flags.dir);
-  }
+  TellBudget(flags, (*disk)->usage(), flags.dir);
   return *std::move(disk);
 }
 

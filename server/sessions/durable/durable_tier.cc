@@ -1,6 +1,13 @@
 #include "server/sessions/durable/durable_tier.h"
 
+#include <algorithm>
+
 namespace tvq {
+
+int64_t DurableTier::BudgetWithin(int64_t bytes, int64_t free) {
+  const auto part = static_cast<int64_t>(kPartOfFree * static_cast<double>(free));
+  return std::max<int64_t>(1, bytes + part);
+}
 
 absl::StatusOr<SessionRecord> DurableTier::Claim(const std::string& id, absl::Time /*now*/) {
   return Find(id);

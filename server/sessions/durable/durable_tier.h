@@ -89,6 +89,11 @@ class DurableTier {
   virtual absl::StatusOr<std::string> Instance() { return std::string(); }
 
   virtual Usage usage() const = 0;
+
+  // Bytes that a tier may take for which none were said: those that it has, and kPartOfFree of what
+  // is free beside them; at least 1.
+  static constexpr double kPartOfFree = 0.9;
+  static int64_t BudgetWithin(int64_t bytes, int64_t free);
 };
 
 }  // namespace tvq

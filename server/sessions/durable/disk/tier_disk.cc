@@ -72,8 +72,7 @@ absl::StatusOr<std::unique_ptr<DiskTier>> DiskTier::Open(const std::string& dire
       new DiskTier(directory, budget, std::move(files), *std::move(lock)));
   if (absl::Status s = tier->Scan(); !s.ok()) return s;
   if (const auto free = tier->files_->FreeBytes(directory); budget == 0 && free) {
-    const auto part = static_cast<int64_t>(kPartOfFree * static_cast<double>(*free));
-    tier->budget_ = std::max<int64_t>(1, tier->bytes_ + part);
+    tier->budget_ = BudgetWithin(tier->bytes_, *free);
   }
   return tier;
 }

@@ -27,10 +27,8 @@ namespace tvq {
 // DIR/lock keeps a second server out.
 class DiskTier : public DurableTier {
  public:
-  static constexpr double kPartOfFree = 0.9;
-
   // Makes the directory if only its last part is missing. `budget`: most bytes of files kept; 0:
-  // those that are there, and kPartOfFree of what is free beside them. While a version takes the
+  // BudgetWithin what the file system has free. While a version takes the
   // place of another, both are there. Removes what an end in the midst of a call has left.
   // FAILED_PRECONDITION if another server uses the directory.
   static absl::StatusOr<std::unique_ptr<DiskTier>> Open(

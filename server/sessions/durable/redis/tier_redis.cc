@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <span>
 #include <string_view>
@@ -13,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "server/sessions/durable/redis/redis_scripts.h"
 #include "server/sessions/durable/redis/tier_redis_impl.h"
@@ -42,6 +45,22 @@ constexpr char kScanCount[] = "200";
 // Why OpenRedisTier refuses a Redis. Policies that drop only keys with a time to live may drop
 // uncommitted pieces, whose Put then fails as it should.
 constexpr char kDropsAnyKey[] = "maxmemory_policy:allkeys-";
+
+// What Redis's answer to INFO says of memory that it may yet take; nothing if it does not say.
+// Without a maxmemory that is what its machine has.
+std::optional<int64_t> FreeMemory(absl::string_view info) {
+  std::map<absl::string_view, absl::string_view> fields;
+  for (const absl::string_view line : absl::StrSplit(info, "\r\n")) {
+    fields.insert(absl::StrSplit(line, absl::MaxSplits(':', 1)));
+  }
+  int64_t used = 0, most = 0;
+  if (!absl::SimpleAtoi(fields["used_memory"], &used)) return std::nullopt;
+  for (const char* limit : {"maxmemory", "total_system_memory"}) {
+    if (absl::SimpleAtoi(fields[limit], &most) && most > 0)
+      return std::max<int64_t>(0, most - used);
+  }
+  return std::nullopt;
+}
 
 // A record has few values beside its marks.
 constexpr JsonLimits kRecordLimits = {.depth = 4, .values = 1'000'000};
@@ -85,7 +104,8 @@ int64_t RedisNumber(const std::vector<std::string>& answer, size_t word) {
 absl::Status RedisTier::Open() {
   absl::StatusOr<Connection> connection = client_.BorrowForQuery();
   if (!connection.ok()) return connection.status();
-  // A user without the permission for INFO gets no check.
+  // A user without the permission for INFO gets no check, and no budget that was not said.
+  std::optional<int64_t> free;
   const absl::StatusOr<RedisReply> info = (*connection)->Call({"INFO", "memory"});
   if (info.ok()) {
     const absl::string_view text((*info)->str, (*info)->len);
@@ -94,12 +114,14 @@ absl::Status RedisTier::Open() {
           absl::StrCat("Redis at ", client_.address().Display(),
                        " drops any key when its memory is full; set maxmemory-policy noeviction"));
     }
+    free = FreeMemory(text);
   }
   const absl::StatusOr<RedisReply> bytes = (*connection)->Call({"GET", kTotalKey});
   if (!bytes.ok()) return bytes.status();
   const absl::StatusOr<RedisReply> sessions = (*connection)->Call({"SCARD", kIndexKey});
   if (!sessions.ok()) return sessions.status();
   SetUsage({"ok", std::string(Text(**bytes)), absl::StrCat((*sessions)->integer)});
+  if (budget_ == 0 && free) budget_ = BudgetWithin(usage().bytes, *free);
   return absl::OkStatus();
 }
 
@@ -149,9 +171,9 @@ absl::Status RedisTier::Refused(const std::string& id, const Words& answer,
   }
   if (why == "absent") return absl::NotFoundError(absl::StrCat(session, " is not stored"));
   if (why == "full") {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        session, ": the sessions in Redis at ", client_.address().Display(), " take ", answer[1],
-        " of ", options_.budget_bytes, " bytes; delete sessions or raise the budget"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(session, ": the sessions in Redis at ", client_.address().Display(), " take ",
+                     answer[1], " of ", budget_, " bytes; delete sessions or raise the budget"));
   }
   if (why == "lost") {
     return absl::UnavailableError(absl::StrCat(session, ": Redis at ", client_.address().Display(),
@@ -305,7 +327,7 @@ absl::StatusOr<std::string> RedisTier::Instance() {
 DurableTier::Usage RedisTier::usage() const {
   const std::lock_guard lock(mutex_);
   Usage usage = usage_;
-  usage.budget = options_.budget_bytes;
+  usage.budget = budget_;
   usage.corrupt = found_corrupt_;
   return usage;
 }

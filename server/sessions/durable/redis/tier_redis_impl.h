@@ -23,7 +23,7 @@ namespace tvq {
 class RedisTier : public DurableTier {
  public:
   RedisTier(const RedisAddress& address, const RedisTierOptions& options)
-      : options_(options), client_(address, options.timeouts) {}
+      : options_(options), budget_(options.budget_bytes), client_(address, options.timeouts) {}
 
   // Checks that the Redis can be used.
   absl::Status Open();
@@ -89,6 +89,7 @@ class RedisTier : public DurableTier {
   void ForgetSession(const std::string& id);
 
   const RedisTierOptions options_;
+  int64_t budget_;  // constant after Open; 0: no limit, where Redis does not say what is free
   RedisClient client_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.

@@ -42,7 +42,7 @@ RedisTier::Words RedisTier::Admission(const SessionRecord& record, int64_t versi
     if (found != undone_.end()) undone = found->second;
   }
   Words arguments = {absl::StrCat(version), absl::StrCat(record.version),
-                     absl::StrCat(bytes),   absl::StrCat(options_.budget_bytes),
+                     absl::StrCat(bytes),   absl::StrCat(budget_),
                      absl::StrCat(undone),  absl::StrCat(record.version)};
   for (const MarkRecord& mark : record.marks) arguments.push_back(absl::StrCat(mark.version));
   return arguments;

@@ -278,6 +278,25 @@ TEST_F(TierRedis, ARedisThatDropsKeysIsRefused) {
   EXPECT_THAT(Message(status), HasSubstr("noeviction"));
 }
 
+TEST_F(TierRedis, WithoutABudgetTakesNineTenthsOfWhatIsFree) {
+  const auto budget = [&](int64_t asked) {
+    return OpenRedisTier(redis_.url(), {.budget_bytes = asked}).value()->usage().budget;
+  };
+  const int64_t of_machine = budget(0);
+  EXPECT_GT(of_machine, int64_t{100} << 20);
+  EXPECT_EQ(budget(77), 77);
+  redis_.Cli("CONFIG SET maxmemory 100mb");
+  EXPECT_GT(budget(0), int64_t{60} << 20);
+  EXPECT_LT(budget(0), int64_t{90} << 20);
+  ASSERT_TRUE(PutState(tier_.get(), FullRecord('1', 1), 1, TestState(1, 20'000'000)).ok());
+  EXPECT_GT(budget(0), int64_t{60} << 20) << "what is there counts beside what is free";
+  redis_.Cli("CONFIG SET maxmemory 1");
+  EXPECT_EQ(budget(0), 20'000'000) << "and a Redis that is full has what it has";
+  redis_.Cli("CONFIG SET maxmemory 0");
+  redis_.Cli("ACL SETUSER default -info");
+  EXPECT_EQ(budget(0), 0) << "it does not say";
+}
+
 // A port that was free a moment ago.
 int FreePort() {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
