@@ -22,15 +22,16 @@ clockid_t ClockOf(int thread) {
 ThreadTimes ReadThreadTimes() {
   ThreadTimes times;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", error)) {
+  std::filesystem::directory_iterator entry("/proc/self/task", error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     int thread = 0;
     timespec time{};
-    if (absl::SimpleAtoi(entry.path().filename().string(), &thread) &&
+    if (absl::SimpleAtoi(entry->path().filename().string(), &thread) &&
         clock_gettime(ClockOf(thread), &time) == 0) {
       times[thread] = std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
     }
   }
-  return times;
+  return error ? ThreadTimes() : times;
 }
 
 std::chrono::nanoseconds MostBetween(const ThreadTimes& then, const ThreadTimes& now) {

@@ -76,7 +76,7 @@ void ResetLimiter::CountSlow(const std::vector<Connection>& open) {
   for (const Connection& connection : open) {
     Watched& one = watched_[connection.id];
     if (one.LagsBehind() && !times) times = std::make_shared<const ThreadTimes>(thread_times_());
-    one.CountSlow(one.LagsBehind() ? times : nullptr);
+    one.CountSlow(one.LagsBehind() && !times->empty() ? times : nullptr);
   }
 }
 

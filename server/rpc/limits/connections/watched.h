@@ -66,9 +66,9 @@ struct Watched {
   }
 
   // Headers that do not end gRPC 1.51 parses again for each read, and takes longer for each; a
-  // stream has begun with the first of them. So that of bytes that bring nothing ever more lie
-  // unread, though it reads: less than kSlowest of them in a second of a processor's time. A thread
-  // that reads has as much of that as any other, however many threads and processes want it.
+  // stream has begun with the first of them. Such a connection is slow: it has much unread that
+  // brings nothing, and less than kSlowest of that is read in a second of a processor's time. A
+  // thread that reads has as much of that as any other, however many threads and processes want it.
   static constexpr int64_t kUnread = 64 << 10;
   static constexpr double kSlowest = 4 << 20;
   static constexpr std::chrono::seconds kSlow{1};
@@ -79,7 +79,8 @@ struct Watched {
 
   // Whether there is much to read that brings nothing. Otherwise it is not slow.
   bool LagsBehind() const { return barren > kBarrenAtOnce && seen.unread >= kUnread; }
-  // Counts how slow it is, from look to look. `now`: null if it does not lag behind.
+  // Counts how slow it is, from look to look. `now`: null if it does not lag behind, or nobody
+  // knows.
   void CountSlow(const std::shared_ptr<const ThreadTimes>& now);
 
   // Returns what came since the last time. Its bytes are 0 if no descriptor was left to count them.

@@ -63,13 +63,16 @@ class LimiterTest : public testing::Test {
   }
 
   void Limit(const ConnectionLimits& limits) {
-    limiter_.emplace(limits, [this] { return ThreadTimes{{1, {}}, {2, processor_time_}}; });
+    limiter_.emplace(limits, [this] {
+      return says_times_ ? ThreadTimes{{1, {}}, {2, processor_time_}} : ThreadTimes();
+    });
   }
 
   std::optional<ResetLimiter> limiter_;
   ResetLimiter::Time now_{std::chrono::hours(1)};
   int processor_share_ = 1;  // of the time, that the thread which reads has a processor
   std::chrono::milliseconds processor_time_{0};
+  bool says_times_ = true;  // the system
   std::vector<Connection> open_;
   std::vector<ResetLimiter::Verdict> verdicts_;
 };

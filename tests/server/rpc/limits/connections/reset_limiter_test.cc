@@ -275,6 +275,20 @@ TEST_F(ResetLimiterTest, WhereThreadsGetNoProcessorNobodyIsSlow) {
   EXPECT_THAT(Look(), ElementsAre(1));
 }
 
+TEST_F(ResetLimiterTest, NobodyIsSlowForATimeThatTheSystemDoesNotSay) {
+  processor_time_ = std::chrono::hours(1);
+  says_times_ = false;
+  Open(1).started = 1;
+  Look();
+  At(1).bytes = 4 << 20;
+  At(1).unread = 3 << 20;
+  EXPECT_THAT(Look(seconds(1)), IsEmpty());
+  says_times_ = true;
+  EXPECT_THAT(Look(seconds(1)), IsEmpty());
+  EXPECT_THAT(Look(milliseconds(900)), IsEmpty());
+  EXPECT_THAT(Look(milliseconds(200)), ElementsAre(1));
+}
+
 TEST_F(ResetLimiterTest, RequestsThatWaitForMemoryAreNotSlow) {
   Limit({.max_bytes = 3 << 20});
   for (const int id : {1, 2, 3, 4}) Open(id).started = 1;
