@@ -14,8 +14,10 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 constexpr int64_t kCopyBytes = 1 << 20;
-// Stored copies of one state that a read tries; there may be as many as sessions.
+// Of a state's stored copies, of which there may be as many as sessions, a read tries so many that
+// turn out damaged, and asks for so many that are not there any more.
 constexpr int kMostCopies = 8;
+constexpr int kMostMissing = 64;
 
 StateContent Content(const HeldState& held, const CheckpointHead& head) {
   StateContent content{.state = held.state.get(), .pending = head.pending};
@@ -234,12 +236,14 @@ absl::Status Tiers::WithStored(
   absl::Status status = absl::DataLossError("a state that no tier has");
   // Where the first copy is damaged, another session's may serve.
   auto at = NextStored(checkpoint, {});
-  for (int tries = 0; at && tries < kMostCopies; ++tries, at = NextStored(checkpoint, *at)) {
+  int missing = 0, damaged = 0;
+  for (; at && missing < kMostMissing && damaged < kMostCopies; at = NextStored(checkpoint, *at)) {
     const std::string what = absl::StrCat("session ", at->id, ", stored version ", at->version);
     auto source = options_.durable->Get(at->id, at->version);
     if (absl::IsNotFound(source.status())) {
       // Not corrupt: the session may just have been stored at a later version.
       status = absl::DataLossError(absl::StrCat(what, ": it is not stored any more"));
+      ++missing;
       continue;
     }
     status = source.status();
@@ -248,6 +252,7 @@ absl::Status Tiers::WithStored(
       status = AsDataLoss(head.ok() ? read(*at, *head, **source) : head.status(), what);
     }
     if (status.ok()) return status;
+    ++damaged;
     const MutexLock lock(&mutex_);
     if (absl::IsDataLoss(status)) ++corrupt_;
   }
