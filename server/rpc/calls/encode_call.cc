@@ -69,9 +69,10 @@ absl::Status EncodeCall::Submit(const v1::EncodeRequest& message) {
 void EncodeCall::OnEnd(const absl::Status& status, const Usage& usage) {
   if (!status.ok()) return End(status);
   // Not on the loop: there may be hundreds of megabytes.
-  context().workers->Schedule(caller().sharer, [self = Self(), tokens = usage.prompt_tokens] {
-    self->AnswerVectors(tokens);
-  });
+  context().workers->Schedule(
+      caller().sharer,
+      [self = Self(), tokens = usage.prompt_tokens] { self->AnswerVectors(tokens); },
+      vectors_.size() * sizeof(float));
 }
 
 void EncodeCall::AnswerVectors(int64_t tokens) {

@@ -21,9 +21,9 @@ TaskPool::~TaskPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void TaskPool::Schedule(const std::string& owner, std::function<void()> task) {
+void TaskPool::Schedule(const std::string& owner, std::function<void()> task, size_t bytes) {
   absl::MutexLock lock(&mutex_);
-  turns_.Add(owner, 0, /*is_short=*/false, {.run = std::move(task)});
+  turns_.Add(owner, bytes, /*is_short=*/false, {.run = std::move(task)});
 }
 
 absl::Status TaskPool::TrySchedule(const std::string& owner, size_t bytes,

@@ -48,7 +48,8 @@ class TaskPool {
   TaskPool(const TaskPool&) = delete;
   TaskPool& operator=(const TaskPool&) = delete;
 
-  void Schedule(const std::string& owner, std::function<void()> task);
+  // Of a task that `bytes` are worked on, which something else counts.
+  void Schedule(const std::string& owner, std::function<void()> task, size_t bytes = 0);
   // For a task that keeps `bytes` for `owner`. An error of the quota, and the task is dropped, if
   // there is no room for them.
   absl::Status TrySchedule(const std::string& owner, size_t bytes, std::function<void()> task);
