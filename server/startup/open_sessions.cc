@@ -29,8 +29,10 @@ void TellBudget(const SessionFlags& flags, const DurableTier::Usage& usage,
                 const std::string& place) {
   if (flags.disk_bytes > 0) return;
   if (usage.budget > 0) {
-    spdlog::info("{} for the sessions in {}, nine tenths of what is free (--session-disk-bytes)",
-                 ReadableBytes(usage.budget), place);
+    spdlog::info(
+        "{} for the sessions in {}: what they have, and nine tenths of what is free "
+        "(--session-disk-bytes)",
+        ReadableBytes(usage.budget), place);
   } else {
     spdlog::warn(
         "{} does not say what is free: no limit for the sessions there "

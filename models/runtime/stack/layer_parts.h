@@ -44,8 +44,8 @@ class LayerParts {
     int64_t position = 0;
   };
   // Whether section `part`, the last one that was read, is of a state that tokens can have left.
-  // Floating point numbers are finite, as far as it is asked. INVALID_ARGUMENT names section and
-  // element.
+  // Floating point numbers are finite where the caller has that checked. INVALID_ARGUMENT names
+  // section and element.
   virtual absl::Status Check(size_t part, const Read& read) const {
     static_cast<void>(part), static_cast<void>(read);
     return absl::OkStatus();

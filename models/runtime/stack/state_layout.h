@@ -1,5 +1,5 @@
 // Where the parts of all layers lie in a session's memory: those of constant size in one block, a
-// layer behind the other, the rest in pages of 256 positions, which hold all layers.
+// layer behind the other, the rest in pages of kKeyValuePage positions, which hold all layers.
 #ifndef TVQ_MODELS_RUNTIME_STACK_STATE_LAYOUT_H_
 #define TVQ_MODELS_RUNTIME_STACK_STATE_LAYOUT_H_
 
