@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/quoted.h"
 
 namespace tvq {
@@ -105,6 +106,10 @@ absl::StatusOr<json> ParseJsonObject(std::string_view text, std::string_view sou
     return absl::InvalidArgumentError(absl::StrCat(std::string(source), " ", builder.problem()));
   }
   return std::move(builder.root());
+}
+
+std::string JsonLine(const std::string& document) {
+  return absl::StrReplaceAll(document, kJsonLineEnds);
 }
 
 }  // namespace tvq

@@ -1,9 +1,12 @@
 #ifndef TVQ_BASE_JSON_H_
 #define TVQ_BASE_JSON_H_
 
+#include <array>
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 
@@ -19,6 +22,14 @@ struct JsonLimits {
 // error. All errors are INVALID_ARGUMENT and name `source` and, where known, the byte.
 absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, std::string_view source,
                                                const JsonLimits& limits);
+
+// Characters at which some readers of lines end one, and how JSON, where they may stand in strings,
+// can write them too.
+inline constexpr std::array<std::pair<const char*, const char*>, 3> kJsonLineEnds = {
+    {{"\xC2\x85", "\\u0085"}, {"\xE2\x80\xA8", "\\u2028"}, {"\xE2\x80\xA9", "\\u2029"}}};
+
+// A document without line feeds as a line for every reader: the same, with none of these.
+std::string JsonLine(const std::string& document);
 
 }  // namespace tvq
 

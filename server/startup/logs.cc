@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "base/json.h"
 
 namespace tvq {
 namespace {
@@ -22,7 +23,7 @@ constexpr char kServer[] = "tvq-server";
 constexpr char kCalls[] = "calls";
 
 std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return JsonLine(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 // The lines of the logger kCalls are the further fields of the object already.

@@ -73,5 +73,12 @@ TEST(JsonTest, RefusesInvalidUtf8AndNumbersThatOverflow) {
   EXPECT_FALSE(StatusOf("{\"a\": NaN}").ok());
 }
 
+TEST(JsonTest, ALineEndsNowhereButAtItsEnd) {
+  const std::string text = "a\xC2\x85\xE2\x80\xA8\xE2\x80\xA9\xC2\x86";
+  const std::string line = JsonLine(nlohmann::json({{"a", text}}).dump());
+  EXPECT_EQ(line, "{\"a\":\"a\\u0085\\u2028\\u2029\xC2\x86\"}");
+  EXPECT_EQ(nlohmann::json::parse(line)["a"], text);
+}
+
 }  // namespace
 }  // namespace tvq

@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/json.h"
 #include "base/nearest.h"
 #include "base/output_file.h"
 #include "client/cli/create_options.h"
@@ -174,7 +175,7 @@ absl::Status Chat::Stream(const v1::GenerateRequest& request) {
     nlohmann::json json = output.ToJson();
     json.erase("samples");  // there is one, and its fields stand beside
     if (interrupted) json["finish_reason"] = "cancelled";
-    PrintLine(json.dump());
+    PrintLine(JsonLine(json.dump()));
   } else {
     PrintLine("");
   }
@@ -218,7 +219,7 @@ absl::Status Chat::Command(const std::string& name, const std::string& argument)
       const auto response = sessions.Get(request, globals_.Call());
       if (!response.ok()) return response.status();
       if (globals_.json) {
-        PrintLine(ToJson(response->session()).dump());
+        PrintLine(JsonLine(ToJson(response->session()).dump()));
       } else {
         std::cerr << Text(response->session());
       }
@@ -238,7 +239,7 @@ absl::Status Chat::Fork(const std::string& label) {
   if (forks->empty()) return absl::InternalError("the server answered without a fork");
   id_ = forks->front().id();
   if (globals_.json) {
-    PrintLine(ToJson(forks->front()).dump());
+    PrintLine(JsonLine(ToJson(forks->front()).dump()));
     if (!FlushStdout().ok()) TryDelete(globals_, id_);  // nobody was told of it
   } else {
     std::cerr << "now in session " << id_ << "\n";
@@ -252,7 +253,7 @@ absl::Status Chat::Report(const char* command,
   if (globals_.json) {
     nlohmann::json json = ToJson(*position);
     json["command"] = command;
-    PrintLine(json.dump());
+    PrintLine(JsonLine(json.dump()));
   } else {
     std::cerr << Text(*position) << "\n";
   }

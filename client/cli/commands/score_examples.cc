@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/json.h"
 #include "base/output_file.h"
 #include "client/cli/io/examples.h"
 #include "client/cli/io/input.h"
@@ -122,7 +123,7 @@ class Scoring {
     if (globals_.json) {
       nlohmann::json json = ToJson(*one);
       json[name] = place;
-      std::printf("%s\n", json.dump().c_str());
+      std::printf("%s\n", JsonLine(json.dump()).c_str());
       if (const auto written = FlushStdout(); !written.ok()) return written;
     }
     if (progress_) {
@@ -148,7 +149,7 @@ class Scoring {
       nlohmann::json json = ToJson(total_);
       json["model"] = model_.name();
       json[absl::StrCat(noun_, "s")] = total_.examples;
-      std::printf("%s\n", json.dump().c_str());
+      std::printf("%s\n", JsonLine(json.dump()).c_str());
       return;
     }
     std::printf("%s, %s scored%s: ", Counted(total_.examples, noun_).c_str(),

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/json.h"
 #include "base/quoted.h"
 #include "client/cli/command.h"
 #include "client/cli/io/input.h"
@@ -71,7 +72,7 @@ int RunDetokenize(const Globals& globals, const TokenOptions& options) {
   const auto response = globals.client->Detokenize(request, globals.Call());
   if (!response.ok()) return globals.Fail(response.status());
   if (globals.json) {
-    std::printf("%s\n", nlohmann::json({{"text", response->text()}}).dump().c_str());
+    std::printf("%s\n", JsonLine(nlohmann::json({{"text", response->text()}}).dump()).c_str());
   } else {
     std::fwrite(response->text().data(), 1, response->text().size(), stdout);
   }

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/json.h"
 #include "base/output_file.h"
 #include "client/cli/io/session_text.h"
 
@@ -91,7 +92,7 @@ void Output::Add(const v1::SampleDelta& delta) {
 
 void Output::PrintEnded(int32_t index) const {
   if (printed_ != Printed::kSamples) return;
-  std::printf("%s\n", SampleJson(index, samples_.at(index)).dump().c_str());
+  std::printf("%s\n", JsonLine(SampleJson(index, samples_.at(index)).dump()).c_str());
 }
 
 void Output::BreakOff(const std::string& reason) {

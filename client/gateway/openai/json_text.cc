@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstddef>
 
+#include "base/json.h"
+
 namespace tvq::gateway {
 namespace {
 
@@ -39,15 +41,10 @@ void AppendEscaped(char c, std::string* out) {
 
 // Some clients end a line of an event at those that Unicode calls ends of lines.
 void AppendCharacter(std::string_view character, std::string* out) {
-  if (character == "\xC2\x85") {
-    *out += "\\u0085";
-  } else if (character == "\xE2\x80\xA8") {
-    *out += "\\u2028";
-  } else if (character == "\xE2\x80\xA9") {
-    *out += "\\u2029";
-  } else {
-    *out += character;
+  for (const auto& [end, escaped] : kJsonLineEnds) {
+    if (character == end) character = escaped;
   }
+  *out += character;
 }
 
 }  // namespace

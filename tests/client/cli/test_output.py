@@ -152,9 +152,19 @@ def test_an_interrupt_keeps_what_came_of_one_sample(cli, fake):
     run.send_signal(signal.SIGINT)
     out, _ = run.communicate(timeout=60)
     assert run.returncode == 130
-    answer = json.loads(out)
+    answer, = lines(out)
     assert answer["text"].startswith("AB") and answer["finish_reason"] == "cancelled"
     assert answer["usage"]["completion_tokens"] == len(answer["text"])
+
+
+@pytest.mark.parametrize("command", [["generate"], ["generate", "--n", 2], ["chat", "--suffix", ""]])
+def test_characters_that_end_lines_are_escaped(cli, fake, command):
+    text = "A\x85\u2028\u2029"
+    prompt, given = (["--prompt", text], b"") if command[0] == "generate" else ([], text.encode())
+    out = cli.ok("--json", *command, *prompt, "--max-tokens", len(text), input=given)
+    assert lines(out)[0]["text"] == text
+    ids = ",".join(str(byte + 3) for byte in text.encode())
+    assert lines(cli.ok("--json", "detokenize", ids)) == [{"text": text}]
 
 
 def test_a_failure_keeps_what_came(cli, fake):

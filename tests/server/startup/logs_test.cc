@@ -37,7 +37,7 @@ class LogsTest : public testing::Test {
 
 TEST_F(LogsTest, JsonLinesAreObjects) {
   SetUp({.level = "debug", .format = "json"});
-  spdlog::info("a \"quoted\" word\nand a line \xff");
+  spdlog::info("a \"quoted\" word\nand a line \xff\xE2\x80\xA8");
   caller_.request_id = "r\"1\\";
   Finish(absl::OkStatus(), absl::Milliseconds(12));
 
@@ -46,7 +46,8 @@ TEST_F(LogsTest, JsonLinesAreObjects) {
   ASSERT_TRUE(std::getline(lines, line));
   const auto first = nlohmann::json::parse(line);
   EXPECT_EQ(first["level"], "info");
-  EXPECT_EQ(first["message"], "a \"quoted\" word\nand a line \xEF\xBF\xBD");
+  EXPECT_EQ(first["message"], "a \"quoted\" word\nand a line \xEF\xBF\xBD\xE2\x80\xA8");
+  EXPECT_THAT(line, HasSubstr("\\u2028"));
   EXPECT_THAT(first["time"].get<std::string>(),
               testing::MatchesRegex("....-..-..T..:..:..\\....Z"));
   ASSERT_TRUE(std::getline(lines, line));
