@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
+#include "base/json.h"
 #include "base/output_file.h"
 #include "client/cli/command.h"
 #include "client/cli/io/input.h"
@@ -53,7 +55,8 @@ Output::Printed PrintedAsItComes(const Globals& globals, bool single) {
 void PrintRest(const Globals& globals, const Output& output, bool single, bool broke_off) {
   if (globals.json) {
     // Of several samples each has its line already.
-    std::printf("%s\n", (single ? output.ToJson().dump(2) : output.CallJson().dump()).c_str());
+    const nlohmann::json json = single ? output.ToJson() : output.CallJson();
+    std::printf("%s\n", JsonLine(json.dump()).c_str());
   } else if (!single) {
     for (const auto& [index, sample] : output.samples()) {
       std::printf("--- %d\n%s\n", index, sample.text.c_str());
