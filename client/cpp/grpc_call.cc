@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/grpc_words.h"
+#include "client/cpp/proxy.h"
 #include "client/cpp/unreachable.h"
 
 namespace tvq::client {
@@ -45,8 +46,9 @@ absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& con
   }
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   if (code == absl::StatusCode::kDeadlineExceeded && !end.unconnected.empty() && !end.answered) {
-    return absl::DeadlineExceededError(absl::StrCat(
-        "no connection to ", end.unconnected, " came about within the timeout. ", kIsItRunning));
+    return absl::DeadlineExceededError(
+        absl::StrCat("no connection to ", end.unconnected, " came about within the timeout.",
+                     ThroughProxy(end.unconnected), " ", kIsItRunning));
   }
   if (code == absl::StatusCode::kDeadlineExceeded && end.closing) return OverranAServerThatCloses();
   absl::Status result(code, WithoutGrpcWords(code, status.error_message()));

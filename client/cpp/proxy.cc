@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "base/host_port.h"
 
 namespace tvq::client {
 namespace {
@@ -26,18 +27,34 @@ std::string_view HostPortOf(std::string_view url) {
   return url;
 }
 
+struct Proxy {
+  const char* variable;  // that names it; null without one
+  std::string_view url;
+};
+
+Proxy FindProxy() {
+  for (const char* variable : kProxyVariables) {
+    const char* const value = std::getenv(variable);
+    if (value != nullptr && *value != '\0') return {variable, value};
+  }
+  return {};
+}
+
+constexpr char kPastIt[] = "; calls go past it to servers that no_proxy names.";
+
 }  // namespace
 
 std::string OfProxy(std::string_view address) {
-  for (const char* variable : kProxyVariables) {
-    const char* const value = std::getenv(variable);
-    if (value == nullptr || *value == '\0') continue;
-    // Its name may have been looked up.
-    if (PortOf(HostPortOf(value)) != PortOf(address)) return "";
-    return absl::StrCat(" It is the proxy of ", variable,
-                        "; calls go past it to servers that no_proxy names.");
-  }
-  return "";
+  const Proxy proxy = FindProxy();
+  // Its name may have been looked up.
+  if (proxy.variable == nullptr || PortOf(HostPortOf(proxy.url)) != PortOf(address)) return "";
+  return absl::StrCat(" It is the proxy of ", proxy.variable, kPastIt);
+}
+
+std::string ThroughProxy(std::string_view address) {
+  const Proxy proxy = FindProxy();
+  if (proxy.variable == nullptr || IsLoopback(address)) return "";
+  return absl::StrCat(" It may be the proxy of ", proxy.variable, " that is silent", kPastIt);
 }
 
 }  // namespace tvq::client

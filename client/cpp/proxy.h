@@ -11,6 +11,9 @@ namespace tvq::client {
 // the proxy's; else "".
 std::string OfProxy(std::string_view address);
 
+// One for a server of this address that is silent, if calls to it may go through a proxy.
+std::string ThroughProxy(std::string_view address);
+
 }  // namespace tvq::client
 
 #endif  // TVQ_CLIENT_CPP_PROXY_H_

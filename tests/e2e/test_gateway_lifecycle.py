@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import signal
+import socket
 import subprocess
 import threading
 from pathlib import Path
@@ -56,6 +57,22 @@ def test_no_server_is_told_at_the_start_and_with_each_answer(server):
     with GatewayProcess(server.address) as gateway:
         assert gateway.complete("Once", max_tokens=2)
     assert "No server" not in gateway.stderr()
+
+
+def test_the_server_is_called_past_proxies(server):
+    elsewhere = "10.254.254.254:1234"
+    nobody = {name: "http://127.0.0.1:1" for name in ("http_proxy", "https_proxy")}
+    with GatewayProcess(server.address, environment=nobody) as gateway:
+        assert gateway.complete("Once", max_tokens=2)
+    with GatewayProcess(elsewhere, environment={**nobody, "no_proxy": ""}) as gateway:
+        told = "No server at 127.0.0.1:1. It is the proxy of https_proxy;"
+        wait_until(lambda: told in gateway.stderr(), "the gateway warns")
+        answer = gateway.get("/v1/models")
+        assert answer.status == 503 and answer.error["message"].startswith(told)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        silent = {"https_proxy": f"http://127.0.0.1:{listener.getsockname()[1]}", "no_proxy": ""}
+        with GatewayProcess(elsewhere, environment=silent) as gateway:
+            wait_until(lambda: "the proxy of https_proxy" in gateway.stderr(), "the gateway warns")
 
 
 def test_a_server_that_comes_later_is_told_of(api):

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "client/cpp/proxy.h"
 #include "client/gateway/api/answer.h"
 #include "client/gateway/api/models_json.h"
 #include "client/gateway/api/services.h"
@@ -90,8 +91,9 @@ asio::awaitable<void> ServerWatch::Run() {
     spdlog::warn("{} (--server, TVQ_SERVER) Until it is there, requests are answered with 503",
                  std::string(status.message()));
   } else {
-    spdlog::warn("the server (--server, TVQ_SERVER) does not answer within {} s",
-                 std::chrono::duration<double>(kPatience).count());
+    spdlog::warn("the server (--server, TVQ_SERVER) does not answer within {} s.{}",
+                 std::chrono::duration<double>(kPatience).count(),
+                 client::ThroughProxy(services_.upstream.address()));
   }
   while (is_away(status)) {
     if (stopped_) co_return;

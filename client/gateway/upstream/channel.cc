@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Upstream>> Upstream::Open(const client::ConnectOp
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // clients of the gateway decide that
   // Otherwise channels to one address share a connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  std::unique_ptr<Upstream> upstream(new Upstream(std::move(loop)));
+  std::unique_ptr<Upstream> upstream(new Upstream(options.address, std::move(loop)));
   for (int i = 0; i < connections; ++i) {
     Stubs stubs;
     stubs.channel = client::NewChannel(options, *credentials, arguments);

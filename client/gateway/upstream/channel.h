@@ -56,9 +56,13 @@ class Upstream {
   // one that has not failed, if there is any.
   const Stubs& Next();
 
- private:
-  explicit Upstream(asio::any_io_executor loop) : queue_(std::move(loop)) {}
+  const std::string& address() const { return address_; }  // of the server
 
+ private:
+  Upstream(std::string address, asio::any_io_executor loop)
+      : address_(std::move(address)), queue_(std::move(loop)) {}
+
+  const std::string address_;
   std::vector<Stubs> stubs_;
   size_t next_ = 0;
   CallQueue queue_;

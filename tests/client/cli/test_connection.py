@@ -131,6 +131,16 @@ def test_this_machine_is_called_past_proxies(cli, at):
     assert garbage.returncode == 3 and garbage.stderr.count(b"\n") == 1, garbage.stderr
 
 
+def test_a_proxy_that_is_silent(at):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        proxy = environment(https_proxy=f"http://127.0.0.1:{listener.getsockname()[1]}")
+        done = at("10.254.254.254:1234").run("--timeout", 0.5, "info", env=proxy)
+        assert done.returncode == 4 and done.stderr.decode() == (
+            "tvq: DEADLINE_EXCEEDED: no connection to 10.254.254.254:1234 came about within the timeout. It may be the proxy of "
+            "https_proxy that is silent; calls go past it to servers that no_proxy names. Is tvq-server running? "
+            "(--server, TVQ_SERVER)\n")
+
+
 def test_a_proxy_that_refuses(at):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def refuse():

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/strip.h"
+#include "client/cpp/proxy.h"
 
 namespace tvq::client {
 namespace {
@@ -159,6 +160,17 @@ TEST_F(ProxyTest, TheVariableIsNamedOfAProxyThatRefuses) {
   EXPECT_THAT(Unreachable(begin + "Socket closed"),
               testing::StartsWith("Cannot connect to 127.0.0.1:91: it closes the connection." +
                                   std::string(kOfHttps) + " Does the server speak TLS"));
+}
+
+TEST_F(ProxyTest, TheVariableIsNamedOfAProxyThatIsSilent) {
+  EXPECT_EQ(ThroughProxy("10.0.0.1:1"), "");
+  Set("http_proxy", "http://10.0.0.2:91");
+  EXPECT_EQ(ThroughProxy("10.0.0.1:1"),
+            " It may be the proxy of http_proxy that is silent; calls go past it to servers that "
+            "no_proxy names.");
+  for (const char* here : {"127.0.0.1:1", "localhost:1", "[::1]:1", "unix:/tmp/socket"}) {
+    EXPECT_EQ(ThroughProxy(here), "") << here;
+  }
 }
 
 }  // namespace
