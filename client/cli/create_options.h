@@ -44,10 +44,8 @@ void Print(const Globals& globals, const v1::Session& session);
 int EndOfNew(const Globals& globals, std::span<const v1::Session> made,
              const std::string& idempotency_key);
 
-// Deletes a session that is of no use to anybody, if the server lets it: where a version is given,
-// only if it is still that one.
-void TryDelete(const Globals& globals, const std::string& id,
-               std::optional<int64_t> expected_version = std::nullopt);
+// Deletes a session that is of no use to anybody, if the server lets it.
+void TryDelete(const Globals& globals, const std::string& id);
 
 }  // namespace tvq::cli
 

@@ -131,11 +131,9 @@ int EndOfNew(const Globals& globals, std::span<const v1::Session> made,
   return globals.FailUsage(written);
 }
 
-void TryDelete(const Globals& globals, const std::string& id,
-               std::optional<int64_t> expected_version) {
+void TryDelete(const Globals& globals, const std::string& id) {
   v1::DeleteSessionRequest request;
   request.mutable_session()->set_session_id(id);
-  if (expected_version) request.mutable_session()->set_expected_version(*expected_version);
   globals.client->sessions().Delete(request, globals.Call()).IgnoreError();
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "client/cli/command.h"
 #include "client/cli/commands/chat.h"
 #include "client/cli/create_options.h"
@@ -18,16 +19,24 @@ struct Options {
   CreateOptions create;
 };
 
+// How long each call may take when the process is to end.
+constexpr absl::Duration kEndTime = absl::Seconds(1);
+
 // Deletes a session that was made for a chat in which nothing became of it.
-void DeleteUnused(const Globals& globals, const v1::Session& made) {
+void DeleteUnused(client::Sessions& sessions, const v1::Session& made,
+                  const client::CallOptions& call) {
   v1::GetSessionRequest get;
   get.set_session_id(made.id());
-  const auto found = globals.client->sessions().Get(get, globals.Call());
+  const auto found = sessions.Get(get, call);
   if (!found.ok()) return;
   const v1::Session& now = found->session();
   const bool is_used = now.position() > 0 || now.version() != made.version() ||
                        now.persisted_version() != made.persisted_version();
-  if (!is_used) TryDelete(globals, made.id(), made.version());
+  if (is_used) return;
+  v1::DeleteSessionRequest request;
+  request.mutable_session()->set_session_id(made.id());
+  request.mutable_session()->set_expected_version(made.version());
+  sessions.Delete(request, call).IgnoreError();
 }
 
 // The one that is asked for, or a new one.
@@ -41,9 +50,7 @@ absl::StatusOr<v1::Session> Open(const Globals& globals, const Options& options)
   }
   v1::CreateSessionRequest request;
   options.create.Fill(&request);
-  auto session = sessions.Create(request, globals.Call());
-  if (session.ok()) std::cerr << "new session " << session->id() << "\n";
-  return session;
+  return sessions.Create(request, globals.Call());
 }
 
 // Returns the exit code.
@@ -69,12 +76,19 @@ int Run(const Globals& globals, Options& options) {
         absl::StrCat(given, ": is for a new session, of which no id is given")));
   }
   options.chat.durability = options.create.durability();
+  const bool is_new = options.chat.id.empty();
   // A call with the same key would be told of it again.
-  const bool is_own = options.chat.id.empty() && options.create.idempotency_key().empty();
+  const bool is_own = is_new && options.create.idempotency_key().empty();
   const auto session = Open(globals, options);
   if (!session.ok()) return globals.Fail(session.status());
+  client::Sessions& sessions = globals.client->sessions();
+  if (is_own) {
+    globals.interrupt->AtEnd([&] { DeleteUnused(sessions, *session, {.timeout = kEndTime}); });
+  }
+  if (is_new) std::cerr << "new session " << session->id() << "\n";
   const int code = Converse(globals, options, *session);
-  if (is_own) DeleteUnused(globals, *session);
+  if (is_own) DeleteUnused(sessions, *session, globals.Call());
+  globals.interrupt->AtEnd(nullptr);
   return code;
 }
 

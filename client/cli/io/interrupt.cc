@@ -11,7 +11,15 @@
 namespace tvq::cli {
 namespace {
 
-[[noreturn]] void End() {
+[[noreturn]] void End(int signal) {
+  if (signal != SIGINT) {  // as if nobody had waited for it
+    std::signal(signal, SIG_DFL);
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, signal);
+    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    raise(signal);
+  }
   // Behind the ^C that the terminal shows. Not through stdio, which another thread may hold.
   if (isatty(STDERR_FILENO) == 1) {
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, "\n", 1);
@@ -19,17 +27,25 @@ namespace {
   std::_Exit(128 + SIGINT);
 }
 
+bool IsIgnored(int signal) {
+  struct sigaction action;
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 struct Interrupt::Shared {
   std::mutex mutex;
   // Guarded by mutex.
-  std::function<void()> cancel;
+  std::function<void()> cancel, last;
   bool happened = false;
 
-  void Receive() {
+  void Receive(int signal) {
     const std::lock_guard lock(mutex);
-    if (happened || !cancel) End();
+    if (signal != SIGINT || happened || !cancel) {
+      if (last) last();
+      End(signal);
+    }
     happened = true;
     cancel();
   }
@@ -39,12 +55,15 @@ Interrupt::Interrupt() : shared_(std::make_shared<Shared>()) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
+  for (const int signal : {SIGHUP, SIGTERM}) {
+    if (!IsIgnored(signal)) sigaddset(&signals, signal);
+  }
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   // Ends with the process: nothing but a signal wakes sigwait.
   std::thread([shared = shared_, signals] {
     while (true) {
       int signal = 0;
-      if (sigwait(&signals, &signal) == 0) shared->Receive();
+      if (sigwait(&signals, &signal) == 0) shared->Receive(signal);
     }
   }).detach();
 }
@@ -61,6 +80,11 @@ Interrupt::Guard::Guard(Interrupt& interrupt, std::function<void()> cancel)
 Interrupt::Guard::~Guard() {
   const std::lock_guard lock(interrupt_.shared_->mutex);
   interrupt_.shared_->cancel = std::move(outer_);
+}
+
+void Interrupt::AtEnd(std::function<void()> last) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->last = std::move(last);
 }
 
 bool Interrupt::happened() const {

@@ -7,8 +7,8 @@
 namespace tvq::cli {
 
 // Ctrl-C: cancels the call in progress, so that the server frees its place at once; without one,
-// and at the second Ctrl-C during one, ends the process. Construct it before any other thread
-// starts.
+// and at the second Ctrl-C during one, ends the process. So do SIGHUP, as of a terminal that is
+// closed, and SIGTERM, unless they are ignored. Construct it before any other thread starts.
 class Interrupt {
  public:
   Interrupt();
@@ -27,6 +27,10 @@ class Interrupt {
     Interrupt& interrupt_;
     std::function<void()> outer_;  // what the guard around this one calls, if there is one
   };
+
+  // What is still to be done when a signal ends the process, in another thread; null: nothing. The
+  // one before is called no more.
+  void AtEnd(std::function<void()> last);
 
   // Whether Ctrl-C came since the latest guard was made that has none around it.
   bool happened() const;

@@ -181,6 +181,30 @@ def test_second_interrupt_at_the_prompt_leaves(terminal):
     assert chat.wait(60) == 130
 
 
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGHUP, -signal.SIGHUP),
+                                          (signal.SIGTERM, -signal.SIGTERM)])
+def test_a_signal_deletes_a_new_session_to_which_nothing_was_said(cli, fake, number, code):
+    for said in (b"", b"a\n"):
+        chat = cli.start("session", "chat", "--max-tokens", 1)
+        assert chat.stderr.readline().startswith(b"new session ")
+        chat.stdin.write(said)
+        chat.stdin.flush()
+        if said:
+            assert chat.stdout.readline() == b"A\n"
+        chat.send_signal(number)
+        assert chat.wait(60) == code
+        chat.communicate()
+        assert bool(fake.sessions) == bool(said)
+
+
+def test_an_ignored_signal_does_not_end_a_chat(cli):
+    chat = cli.start("session", "chat", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    chat.stderr.readline()
+    chat.send_signal(signal.SIGHUP)
+    chat.communicate(timeout=60)  # the end of its lines does
+    assert chat.returncode == 0
+
+
 @pytest.mark.parametrize("line, words", [
     ("/mrak a", "no command /mrak; did you mean /mark? /help names them"),
     ("/exit", "no command /exit; /help names them"),
