@@ -24,7 +24,8 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  // Each names the file and the system's reason when it fails.
+  // Each names the file and the system's reason when it fails. From Open on the process ignores
+  // SIGXFSZ.
   absl::Status Open();
   absl::Status Write(std::string_view bytes);
   absl::Status Commit();

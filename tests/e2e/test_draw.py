@@ -105,6 +105,11 @@ def test_draws_nothing_into_a_terminal(draw):
         os.close(slave)
 
 
+def test_a_full_disk_is_told_of(draw):
+    done = draw("--out", "/dev/full")
+    assert (done.returncode, done.stderr) == (2, b"tvq: cannot write /dev/full: No space left on device\n")
+
+
 def test_whom_the_umask_lets_may_read_it(draw, tmp_path):
     for mask, mode in [(0o022, 0o644), (0o027, 0o640)]:
         done = draw("--out", tmp_path / "a.png", umask=mask)

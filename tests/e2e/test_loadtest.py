@@ -28,8 +28,8 @@ def load(server, tmp_path):
         out = tmp_path / "report.json"
         target = ["--http", http] if http else ["--grpc", address or server.address]
         process = subprocess.run(
-            [BIN / "tvq-loadtest", *target, "--model", model, "--warm-up", "0", "--duration", seconds, "--json", out,
-             *map(str, flags)],
+            [BIN / "tvq-loadtest", *target, "--model", model, "--warm-up", "0", "--duration", seconds,
+             *([] if "--json" in flags else ["--json", out]), *map(str, flags)],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
         report = json.loads(out.read_text()) if out.exists() else None
         return process.returncode, report, process.stdout + process.stderr
@@ -157,6 +157,12 @@ def test_a_page_that_needs_nothing_from_outside(load, tmp_path):
     assert not re.search(r"(src|href)=|url\(|@import|<script", html)
 
 
+@pytest.mark.parametrize("report", ["--json", "--html"])
+def test_a_report_that_cannot_be_written(load, report):
+    code, _, output = load("--concurrency", "1", "--requests", "2", "--output-tokens", "2", report, "/dev/full")
+    assert code == 2 and "tvq-loadtest: cannot write /dev/full: No space left on device\n" in output, output
+
+
 def test_wrong_usage_is_named(load):
     code, _, output = load("--rate", "5", "--concurrency", "2")
     assert code == 2
@@ -177,10 +183,10 @@ def test_an_unknown_model_is_named(load, gateway):
 
 
 def test_no_server(load):
-    for flags in [{"address": "127.0.0.1:1"}, {"http": "http://127.0.0.1:1"}]:
-        code, _, output = load("--rate", "5", **flags)
-        assert code == 1
-        assert "127.0.0.1:1" in output
+    code, _, output = load("--rate", "5", address="127.0.0.1:1")
+    assert code == 1 and "No server at 127.0.0.1:1. Is tvq-server running?" in output
+    code, _, output = load("--rate", "5", http="http://127.0.0.1:1")
+    assert code == 1 and "127.0.0.1:1" in output
 
 
 def test_a_server_that_dies_meanwhile(start, tmp_path):

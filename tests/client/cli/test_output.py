@@ -3,6 +3,7 @@
 import fcntl
 import json
 import math
+import resource
 import signal
 import subprocess
 import threading
@@ -39,6 +40,17 @@ def test_a_full_disk_is_told_of(cli, arguments):
     assert done.returncode == 2
     assert done.stderr.endswith(b"cannot write stdout: No space left on device\n"), done.stderr
     assert b"RESOURCE_EXHAUSTED" not in done.stderr
+
+
+def test_a_snapshot_that_cannot_be_written(cli, fake, tmp_path):
+    fake.new_session(text="a" * 1000)
+    done = cli.run("session", "save", "s1", FULL)
+    assert (done.returncode, done.stderr) == (2, b"tvq: cannot write /dev/full: No space left on device\n")
+    run = cli.start("session", "save", "s1", tmp_path / "snapshot",
+                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+    _, errors = run.communicate(timeout=60)
+    assert run.returncode == 2 and errors.endswith(b"/snapshot: File too large\n"), errors
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_session_that_nobody_was_told_of_is_deleted(cli, fake, tmp_path):
