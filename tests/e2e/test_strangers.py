@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import re
 import socket
+from pathlib import Path
 
 import grpc
 import pytest
@@ -140,6 +142,15 @@ def test_http_at_the_grpc_port_is_told_where_to_go(start):
     assert response.status == 400
     assert "tvq-gateway" in json.loads(response.read())["error"]["message"]
     connection.close()
+
+
+def test_the_soft_limit_is_raised_to_the_hard_one(api):
+    low = ("prlimit", "--nofile=256:4096")
+    with ServerProcess(api, "--model", f"bytes={GOLDEN / 'bytes_untied'}", inside=low) as server, \
+            GatewayProcess(server.address, inside=low) as gateway:
+        for process in (server.process, gateway.process):
+            limits = Path(f"/proc/{process.pid}/limits").read_text()
+            assert re.search(r"Max open files +4096 +4096 ", limits), limits
 
 
 def test_the_gateway_says_that_clients_wait_and_makes_room(start):

@@ -52,6 +52,16 @@ def test_admin(cli, fake):
     assert cli.json("admin", "reload") == {"keys": 2, "certificates_reloaded": True}
 
 
+def test_admin_calls_without_keys(cli, fake):
+    """Where gRPC itself answers, for the service is not there."""
+    from fake_server import Refused
+    fake.refuse["Drain"] = fake.refuse["ReloadCredentials"] = Refused(grpc.StatusCode.UNIMPLEMENTED, "")
+    for command in ("drain", "reload"):
+        done = cli.run("admin", command)
+        assert done.returncode == 1 and done.stderr == (
+            b"tvq: UNIMPLEMENTED: this server takes no admin calls, for it has no keys (tvq-server --api-key-file)\n")
+
+
 def test_exit_codes(cli, fake, at):
     from fake_server import Refused
     fake.refuse["CreateSession"] = Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", 1500)
