@@ -55,6 +55,17 @@ def test_stream(gateway):
     assert len(token["top_logprobs"]) == 2 and token["logprob"] <= 0 and len(token["bytes"]) <= 1
 
 
+def test_a_default_length_is_cut_to_what_the_context_leaves(api, tmp_path):
+    model = tmp_path / "m"
+    shutil.copytree(GOLDEN / "bytes_untied", model)
+    (model / "generation_config.json").write_text(json.dumps({"max_tokens": 256}))
+    with ServerProcess(api, "--model", f"m={model}", "--max-model-len", 512) as server, GatewayProcess(server.address) as gateway:
+        body = {"prompt": "a" * 402, "ignore_eos": True}
+        answer = gateway.post("/v1/completions", body)
+        assert answer.status == 200 and answer.json["usage"]["completion_tokens"] == 512 - 402, answer.body
+        assert gateway.post("/v1/completions", {**body, "max_tokens": 256}).status == 400
+
+
 @pytest.mark.parametrize("flags, context", [((), None), (("--max-model-len", 100), 100)])
 def test_an_answer_goes_on_to_the_end_of_the_context(api, tmp_path, flags, context):
     """What conversation and session leave of it; 4096 tokens where it has no end."""
