@@ -15,6 +15,7 @@
 #include "base/output_file.h"
 #include "client/cli/create_options.h"
 #include "client/cli/io/output.h"
+#include "client/cli/io/reading.h"
 #include "client/cli/io/session_text.h"
 #include "client/cli/io/terminal.h"
 
@@ -163,10 +164,11 @@ absl::StatusOr<std::vector<chat::Place>> Chat::Ask(const std::string& line,
 }
 
 absl::Status Chat::Stream(const v1::GenerateRequest& request) {
+  Reading reading(globals_, request);
   Output output(globals_.json ? Output::Printed::kNothing : Output::Printed::kText);
   const auto stream = globals_.client->Generate(request, globals_.Call());
   const Interrupt::Guard guard(*globals_.interrupt, [&] { stream->Cancel(); });
-  const absl::Status status = output.Add(*stream);
+  const absl::Status status = output.Add(*stream, [&] { reading.Done(); });
   const bool interrupted = absl::IsCancelled(status) && globals_.interrupt->happened();
   if (!status.ok() && !interrupted) return status;
   interrupted_ = interrupted;

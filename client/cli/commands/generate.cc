@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -79,8 +80,8 @@ int RunGenerate(const Globals& globals, const GenerateOptions& options) {
     return globals.FailUsage(status);
   }
   const bool single = request.sampling().n() <= 1;
+  std::optional<Reading> reading(std::in_place, globals, request);
   Output output(PrintedAsItComes(globals, single));
-  std::optional<Reading> reading(SizeOf(request));
   const auto stream = globals.client->Generate(request, globals.Call());
   const Interrupt::Guard guard(*globals.interrupt, [&] { stream->Cancel(); });
   const absl::Status status = output.Add(*stream, [&] { reading->Done(); });

@@ -1,6 +1,4 @@
 // tvq score: how well a model predicts a text, in bits, or a file of examples.
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -99,20 +97,6 @@ void AddScored(v1::ScoreSummary* summary, const v1::Model& model,
   }
 }
 
-// How many tokens the text has, for the server says how many of them it has read. Asked where
-// somebody sees it.
-PromptSize ShownSize(const Globals& globals, const v1::ScoreRequest& request) {
-  const PromptSize size = SizeOf(request);
-  if (!size.IsLong() || isatty(STDERR_FILENO) == 0) return size;
-  v1::TokenizeRequest tokenize;
-  tokenize.set_model(request.model());
-  tokenize.set_text(request.text());
-  tokenize.set_allow_unknown(request.allow_unknown());
-  const auto tokens = globals.client->Tokenize(tokenize, globals.Call());
-  if (!tokens.ok()) return size;  // the score will say why
-  return {tokens->token_ids_size(), /*is_tokens=*/true};
-}
-
 int RunScore(const Globals& globals, const ScoreOptions& options) {
   if (const absl::Status status = options.examples.Check(); !status.ok()) {
     return globals.FailUsage(status);
@@ -140,7 +124,9 @@ int RunScore(const Globals& globals, const ScoreOptions& options) {
                             options.add_special_tokens.value_or(true));
   }
 
-  std::optional<Reading> reading(ShownSize(globals, request));
+  v1::TokenizeRequest text = TextOf(request);
+  text.set_allow_unknown(request.allow_unknown());
+  std::optional<Reading> reading(ShownSize(globals, SizeOf(request), text));
   const absl::Time start = absl::Now();
   const auto stream = globals.client->Score(request, globals.Call());
   const Interrupt::Guard guard(*globals.interrupt, [&] { stream->Cancel(); });

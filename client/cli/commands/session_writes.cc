@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "client/cli/command.h"
 #include "client/cli/create_options.h"
@@ -39,7 +40,7 @@ int RunAppend(const Globals& globals, const WriteOptions& options) {
   options.session.Fill(request.mutable_session());
   if (options.add_special_tokens) request.set_add_special_tokens(*options.add_special_tokens);
   if (auto status = options.input.Fill(&request); !status.ok()) return globals.FailUsage(status);
-  std::optional<Reading> reading(SizeOf(request));
+  std::optional<Reading> reading(std::in_place, globals, request);
   const auto response = globals.client->sessions().Append(request, globals.Call());
   if (response.ok()) reading->Done();
   reading.reset();

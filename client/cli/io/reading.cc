@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 
 namespace tvq::cli {
 namespace {
@@ -18,6 +20,8 @@ constexpr double kQuietSeconds = 1;
 constexpr std::chrono::milliseconds kPeriod{200};
 constexpr int kBarWidth = 25;
 
+constexpr absl::Duration kAskTime = absl::Seconds(1);
+
 // "1,234,567".
 std::string Grouped(int64_t number) {
   std::string digits = absl::StrCat(number);
@@ -25,16 +29,59 @@ std::string Grouped(int64_t number) {
   return digits;
 }
 
+std::string ModelOf(const Globals& globals, const std::string& session_id) {
+  v1::GetSessionRequest request;
+  request.set_session_id(session_id);
+  const auto found = globals.client->sessions().Get(request, globals.Call());
+  return found.ok() ? found->session().model() : "";
+}
+
 }  // namespace
 
-bool PromptSize::IsLong() const { return count >= (is_tokens ? kLongTokens : kLongBytes); }
+bool PromptSize::IsShown() const {
+  return count >= (is_tokens ? kLongTokens : kLongBytes) && isatty(STDERR_FILENO) == 1;
+}
 
 std::string PromptSize::ToString() const {
   return absl::StrCat(Grouped(count), is_tokens ? " tokens" : " bytes");
 }
 
-Reading::Reading(PromptSize size) : size_(size) {
-  if (size.IsLong() && isatty(STDERR_FILENO) == 1) ticker_.emplace(kPeriod, [this] { Draw(); });
+PromptSize ShownSize(const Globals& globals, PromptSize size, const v1::TokenizeRequest& text) {
+  if (!size.IsShown() || size.is_tokens) return size;
+  const auto tokens = globals.client->Tokenize(text, globals.Call());
+  if (!tokens.ok()) return size;  // the call itself will say why
+  return {tokens->token_ids_size(), /*is_tokens=*/true};
+}
+
+Reading::Reading(PromptSize size, Ask ask) : size_(size), ask_(std::move(ask)) {
+  if (size.IsShown()) ticker_.emplace(kPeriod, [this] { Draw(); });
+}
+
+Reading::Reading(const Globals& globals, PromptSize size, v1::TokenizeRequest text,
+                 const std::string& session_id)
+    : Reading(
+          [&] {
+            if (size.IsShown() && !session_id.empty()) {
+              text.set_model(ModelOf(globals, session_id));
+              text.set_add_special_tokens(false);
+            }
+            return ShownSize(globals, size, text);
+          }(),
+          size.IsShown() ? Counters(globals, !session_id.empty()) : nullptr) {}
+
+// Of what a session holds already, which it continues from, the server counts the tokens as reused.
+Reading::Ask Reading::Counters(const Globals& globals, bool continues) {
+  const auto info = [&globals] { return globals.client->GetServerInfo({.timeout = kAskTime}); };
+  const auto read = [continues](const v1::GetServerInfoResponse& info) {
+    return info.prefill_tokens_computed() + (continues ? 0 : info.prefill_tokens_reused());
+  };
+  const auto before = info();
+  if (!before.ok() || before->requests_running() + before->requests_waiting() > 0) return nullptr;
+  return [=, begin = read(*before)]() -> std::optional<int64_t> {
+    const auto now = info();
+    if (!now.ok() || now->requests_running() != 1) return std::nullopt;  // others count, too
+    return read(*now) - begin;
+  };
 }
 
 Reading::~Reading() {
@@ -63,7 +110,7 @@ std::string Reading::Rate(int64_t count) const {
 void Reading::Draw() {
   if (Seconds() < kQuietSeconds) return;
   shown_ = true;
-  const int64_t tokens = tokens_;
+  const int64_t tokens = ask_ ? ask_().value_or(-1) : tokens_.load();
   std::string progress = " …";
   if (tokens >= 0 && size_.is_tokens) {
     const int64_t percent = std::min<int64_t>(100, 100 * tokens / size_.count);

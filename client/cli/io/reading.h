@@ -4,10 +4,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "base/ticker.h"
+#include "client/cli/command.h"
 
 namespace tvq::cli {
 
@@ -16,8 +18,8 @@ struct PromptSize {
   int64_t count = 0;
   bool is_tokens = false;  // else bytes of text
 
-  // Whether it may take so long to read that somebody wonders.
-  bool IsLong() const;
+  // Whether it may take so long to read that somebody wonders, who has a terminal.
+  bool IsShown() const;
   std::string ToString() const;  // "1,234,567 bytes"
 };
 
@@ -28,12 +30,30 @@ PromptSize SizeOf(const Request& request) {
   return {static_cast<int64_t>(request.text().size()), /*is_tokens=*/false};
 }
 
+// The text of a request, to be tokenized.
+template <typename Request>
+v1::TokenizeRequest TextOf(const Request& request) {
+  v1::TokenizeRequest text;
+  if constexpr (requires { request.model(); }) text.set_model(request.model());
+  text.set_text(request.text());
+  return text;
+}
+
+// The same size in tokens, which the server says: asked where it is shown.
+PromptSize ShownSize(const Globals& globals, PromptSize size, const v1::TokenizeRequest& text);
+
 // A line in the terminal, on stderr, while the server reads a long prompt: its size and the time
 // that has passed or, where the server says how far it is, a bar and a rate. Nothing where there is
 // no terminal, where the prompt is short, and before a second has passed.
 class Reading {
  public:
-  explicit Reading(PromptSize size);
+  // Of a call that tells how far it is.
+  explicit Reading(PromptSize size) : Reading(size, nullptr) {}
+  // Of a request that is to be sent and of which no answer tells that. The server's counters do
+  // while it does nothing else.
+  template <typename Request>
+  Reading(const Globals& globals, const Request& request)
+      : Reading(globals, SizeOf(request), TextOf(request), request.session().session_id()) {}
   ~Reading();  // wipes the line
   Reading(const Reading&) = delete;
 
@@ -44,14 +64,21 @@ class Reading {
 
  private:
   using Clock = std::chrono::steady_clock;
+  using Ask = std::function<std::optional<int64_t>()>;  // for the tokens read; nothing: unknown
+
+  Reading(PromptSize size, Ask ask);
+  Reading(const Globals& globals, PromptSize size, v1::TokenizeRequest text,
+          const std::string& session_id);
+  static Ask Counters(const Globals& globals, bool continues);
 
   double Seconds() const;
   std::string Rate(int64_t count) const;
   void Draw();
 
   const PromptSize size_;
+  const Ask ask_;  // null: Show tells
   const Clock::time_point start_ = Clock::now();
-  std::atomic<int64_t> tokens_ = -1;  // read so far; -1: nobody says
+  std::atomic<int64_t> tokens_ = -1;  // that Show told; -1: none
   std::atomic<bool> shown_ = false;
   std::optional<Ticker> ticker_;
 };

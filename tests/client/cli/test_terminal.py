@@ -167,9 +167,9 @@ def test_shows_that_a_long_prompt_is_read(terminal, fake, tmp_path):
     (tmp_path / "long").write_text(LONG)
     fake.Generate = slow(fake.Generate)
     run = terminal("generate", "--prompt-file", tmp_path / "long", "--max-tokens", 3)
-    run.wait_for("\rreading 10,000 bytes … 1 s")
+    run.wait_for("\rreading 10,000 tokens … 1 s")
     assert run.end() == 0
-    assert re.search(r"\r\x1b\[Kread 10,000 bytes in \d\.\d s \([\d,]+ bytes/s\)\r\nAAA\r\n$", run.text), run.text
+    assert re.search(r"\r\x1b\[Kread 10,000 tokens in \d\.\d s \([\d,]+ tokens/s\)\r\nAAA\r\n$", run.text), run.text
 
 
 def test_shows_that_a_session_reads_a_long_text(terminal, fake, tmp_path):
@@ -177,8 +177,28 @@ def test_shows_that_a_session_reads_a_long_text(terminal, fake, tmp_path):
     fake.new_session()
     fake.AppendSession = slow(fake.AppendSession)
     run = terminal("session", "append", "s1", "--file", tmp_path / "long")
-    run.wait_for("\rreading 10,000 bytes … 1 s")
-    assert run.end() == 0 and re.search(r"read 10,000 bytes in .*\r\n10000 tokens: position 10000", run.text), run.text
+    run.wait_for("\rreading 10,000 tokens … 1 s")
+    assert run.end() == 0 and re.search(r"read 10,000 tokens in .*\r\n10000 tokens: position 10000", run.text), run.text
+
+
+@pytest.mark.parametrize("command, method", [(["generate", "--max-tokens", 3, "--prompt-file"], "Generate"),
+                                             (["session", "append", "s1", "--file"], "AppendSession")])
+@pytest.mark.parametrize("others", [0, 1])
+def test_shows_how_much_of_a_long_prompt_is_read_while_nothing_else_runs(terminal, fake, tmp_path, command, method, others):
+    from tvq.v1 import model_pb2
+    (tmp_path / "long").write_text(LONG)
+    fake.new_session()
+
+    def info(request, context):
+        reads = method in fake.calls
+        return model_pb2.GetServerInfoResponse(requests_running=others + reads,
+                                               prefill_tokens_computed=500 + 4_000 * reads)
+
+    fake.GetServerInfo = info
+    setattr(fake, method, slow(getattr(fake, method), seconds=2))
+    run = terminal(*command, tmp_path / "long")
+    run.wait_for(" … 1 s" if others else "\rreading 10,000 tokens [##########               ] 40%, ")
+    assert run.end() == 0 and ("40%" in run.text) == (not others), run.text
 
 
 def test_shows_how_much_of_a_text_is_scored(terminal, fake, tmp_path):
