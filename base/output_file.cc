@@ -42,7 +42,8 @@ absl::Status OutputFile::Opened(int descriptor) {
 }
 
 absl::Status OutputFile::Open() {
-  // Else a file that becomes larger than the process may write ends it, and what is beside it stays.
+  // Else a file that becomes larger than the process may write ends it, and what is beside it
+  // stays.
   std::signal(SIGXFSZ, SIG_IGN);
   if (path_ == "-") return Opened(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
   struct stat found;
