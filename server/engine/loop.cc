@@ -105,7 +105,13 @@ void Loop::TakeFilled(Inbox::News& news) {
 }
 
 void Loop::Resume() {
-  for (const RequestHandle handle : running_.TakeResumed()) scheduler_.Resume(handle);
+  for (const RequestHandle handle : running_.TakeResumed()) {
+    scheduler_.Resume(handle);
+    ActiveRequest& request = *running_.Find(handle);
+    if (!request.echoes()) continue;
+    request.SendEcho();
+    Settle(request);
+  }
 }
 
 void Loop::Admit(SteadyTime now) {
@@ -191,6 +197,9 @@ void Loop::Settle(ActiveRequest& request) {
   running_.Recount(request);
   if (!request.done()) {
     scheduler_.SetWork(request.handle(), request.work());
+    if (request.echoes()) {
+      running_.Pause(request.handle(), std::chrono::steady_clock::now());
+    }
     return;
   }
   scheduler_.Remove(request.handle());

@@ -44,7 +44,7 @@ class Loop {
  private:
   // Ends what was cancelled or is late.
   void Retire(const Inbox::News& news);
-  // Gives turns to those again whose readers were behind and want more now.
+  // Gives turns, or more of their echo, to those whose readers were behind and want more now.
   void Resume();
   void TakeFilled(Inbox::News& news);
   void Admit(SteadyTime now);

@@ -57,8 +57,8 @@ inline constexpr int32_t kMaxSamples = 128;
 inline constexpr int32_t kMaxLogprobs = 20;
 inline constexpr int64_t kMaxStopStrings = 64;
 inline constexpr int64_t kMaxStopStringBytes = 1024;
-inline constexpr int64_t kMaxEchoBytes = 16 << 20;  // of all samples together
-inline constexpr size_t kEchoPieceBytes = 1 << 20;  // a delta of echo has at most so many
+inline constexpr int64_t kMaxEchoBytes = 16 << 20;   // of all samples together
+inline constexpr size_t kEchoPieceBytes = 64 << 10;  // a delta of echo has at most so many
 
 // INVALID_ARGUMENT naming the field, its value and the range that would be right.
 absl::Status Validate(const SamplingParams& params, const ModelInfo& model);

@@ -58,28 +58,36 @@ void ActiveRequest::Begin(HeldState held) {
   }
   prompt_.emplace(request(), std::move(held), encoder_rows);
   request().sink->OnStart();
-  if (!submission_.echo.empty()) {
-    SendEcho(submission_.echo);
-    submission_.echo.clear();
-    submission_.echo.shrink_to_fit();
-    request().sink->OnDelivered();
+  if (echoes()) return SendEcho();
+  BeginPrompt();
+}
+
+void ActiveRequest::SendEcho() {
+  std::string& text = submission_.echo;
+  RequestSink& sink = *request().sink;
+  while (echo_index_ < request().sampling.n && sink.WantsMore()) {
+    const std::string_view rest = std::string_view(text).substr(echo_begin_);
+    const std::string_view piece = Utf8Beginning(rest, kEchoPieceBytes);
+    sink.OnDelta({.index = echo_index_, .text = std::string(piece)});
+    echo_begin_ += piece.size();
+    if (piece.size() < rest.size()) continue;
+    ++echo_index_;
+    echo_begin_ = 0;
   }
+  const bool sent = echo_index_ == request().sampling.n;
+  if (sent) std::string().swap(text);
+  sink.OnDelivered();
+  if (sent) BeginPrompt();
+}
+
+void ActiveRequest::BeginPrompt() {
   if (prompt_->remaining() > 0 || prompt_->needs_first()) return;
   // A single token to score, which nothing predicts; or everything was fed before.
   OnFed(0);
 }
 
-void ActiveRequest::SendEcho(std::string_view text) {
-  for (int32_t i = 0; i < request().sampling.n; ++i) {
-    for (std::string_view rest = text; !rest.empty();) {
-      const std::string_view piece = Utf8Beginning(rest, kEchoPieceBytes);
-      request().sink->OnDelta({.index = i, .text = std::string(piece)});
-      rest.remove_prefix(piece.size());
-    }
-  }
-}
-
 Work ActiveRequest::work() const {
+  if (echoes()) return {};
   if (!prompt_) return {.decode_rows = Unfinished()};
   return {.position = prompt_->state()->position(),
           .prompt_remaining = prompt_->remaining(),

@@ -53,6 +53,11 @@ class ActiveRequest {
   bool done() const { return outcome_.has_value(); }
   const absl::Status& outcome() const { return *outcome_; }  // once done
 
+  // Whether some of the echo is still to be sent; until it is out the request computes nothing.
+  bool echoes() const { return started_ && !done() && !submission_.echo.empty(); }
+  // Sends as much of it as the sink wants now, while echoes().
+  void SendEcho();
+
   // What is to be computed for it; nothing while its state is on the way.
   Work work() const;
   // What is still reserved: finished samples have given theirs back.
@@ -96,7 +101,8 @@ class ActiveRequest {
  private:
   absl::StatusOr<HeldState> NewState();
   void Begin(HeldState held);
-  void SendEcho(std::string_view text);
+  // What follows the start, or the echo.
+  void BeginPrompt();
   void OfferPrefix();
   void OnPromptFed();
   // Nothing where the request can have no drafts, or there is no memory for them.
@@ -118,6 +124,9 @@ class ActiveRequest {
   bool filling_ = false;
   bool started_ = false;
   std::optional<PromptRun> prompt_;
+  // Where the echo goes on.
+  int32_t echo_index_ = 0;
+  size_t echo_begin_ = 0;
   size_t next_mark_ = 0;  // of request().prefix_marks
   std::vector<Sequence> sequences_;
   size_t next_sequence_ = 0;  // whose turn it is

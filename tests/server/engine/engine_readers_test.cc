@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +32,44 @@ TEST(EngineEchoTest, ComesInPiecesThatEndWithACharacter) {
   EXPECT_TRUE(absl::IsCancelled(sink->Wait()));
   EXPECT_THAT(sizes, testing::ElementsAre(kEchoPieceBytes - 1, kEchoPieceBytes, 2));
   EXPECT_EQ(sink->sample().text, prompt);
+}
+
+// Not before it is taken, and the prompt then.
+TEST(EngineEchoTest, GoesOutAsItsReaderTakesIt) {
+  const std::string prompt(2 * kEchoPieceBytes, 'x'), other = "other";
+  for (const int32_t max_tokens : {0, 2}) {
+    Harness h;
+    auto slow = NewSink();
+    slow->on_delta = [&](const Delta& delta) {
+      if (delta.tokens.empty()) slow->wants_more = false;
+    };
+    ASSERT_TRUE(
+        h.engine->Submit(Ask(slow, prompt, {.max_tokens = max_tokens, .n = 2, .echo = true})).ok());
+    for (int64_t pieces = 1; pieces <= 4; ++pieces) {
+      slow->WaitDeltas(pieces);
+      Generate(*h.engine, other);
+      EXPECT_EQ(slow->deltas(), pieces);
+      EXPECT_EQ(h.model->prefilled_tokens, pieces * std::ssize(other));
+      slow->wants_more = true;
+      h.engine->Wake();
+    }
+    EXPECT_TRUE(slow->Wait().ok());
+    for (const auto& [index, sample] : slow->samples()) {
+      EXPECT_EQ(sample.text.substr(0, prompt.size()), prompt) << index;
+    }
+  }
+}
+
+TEST(EngineEchoTest, AReaderThatTakesNothingMoreLosesTheRequest) {
+  Harness h({}, {.paused_timeout = milliseconds(20), .state_memory_bytes = 1'000'000});
+  auto sink = NewSink();
+  sink->on_delta = [&](const Delta&) { sink->wants_more = false; };
+  const std::string prompt(2 * kEchoPieceBytes, 'x');
+  ASSERT_TRUE(h.engine->Submit(Ask(sink, prompt, {.max_tokens = 1, .echo = true})).ok());
+  const absl::Status status = sink->Wait();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_EQ(sink->deltas(), 1);
+  EXPECT_EQ(h.model->live_states, 0);
 }
 
 TEST(EngineEchoTest, AllSamplesTogetherAreBounded) {
