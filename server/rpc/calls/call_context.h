@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -29,6 +30,9 @@ inline constexpr size_t kInlineRequestBytes = 4 * 1024;
 
 // The least that a task of the session pool counts for, beside its request.
 inline constexpr size_t kSessionTaskBytes = 16 * 1024;
+
+// Of an answer that is not counted: about what any call takes.
+inline constexpr int64_t kUncountedBytes = int64_t{16} << 10;
 
 // What a call on a session is answered by a server that keeps none.
 absl::Status NoSessions();

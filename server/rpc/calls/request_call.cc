@@ -3,7 +3,6 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
-#include "server/rpc/calls/unary_reactor.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/session_convert.h"
 #include "server/rpc/wire/status.h"
@@ -70,10 +69,8 @@ void RequestCall::OpenSession(const SessionCall& call, bool commit_on_cancel) {
 void RequestCall::AnswerRetry(const std::string& reply) {
   auto message = Replay(reply, session_->record().persisted_version);
   if (!message.ok()) return GiveUp(message.status());
-  const auto bytes = static_cast<int64_t>(message->Length());
-  if (bytes > kUncountedBytes) {
-    if (auto room = TakeRoom(bytes); !room.ok()) return GiveUp(room, /*busy=*/true);
-  }
+  const auto room = TakeRoom(static_cast<int64_t>(message->Length()));
+  if (!room.ok()) return GiveUp(room, /*busy=*/true);
   session_ = nullptr;
   Answer(*message);
 }

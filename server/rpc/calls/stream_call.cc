@@ -1,14 +1,27 @@
 #include "server/rpc/calls/stream_call.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/rpc/transport/queued_stream.h"
+#include "server/rpc/wire/status.h"
 
 namespace tvq {
 namespace {
 
-int64_t Weight(const Delta& delta) { return 1 + static_cast<int64_t>(delta.tokens.size()); }
+// For which a large write may wait on when what it belongs to was dropped: a client that reads gets
+// the status then.
+constexpr std::chrono::milliseconds kPatienceWithoutRoom{1000};
+
+int64_t BytesOf(const std::vector<TokenEvent>& tokens) {
+  int64_t bytes = 0;
+  for (const TokenEvent& token : tokens) bytes += 128 + 24 * std::ssize(token.top);
+  return bytes;
+}
+
+int64_t BytesOf(const Delta& delta) { return 128 + std::ssize(delta.text) + BytesOf(delta.tokens); }
 
 }  // namespace
 
@@ -37,6 +50,7 @@ void StreamCall<Reactor>::Refuse(const absl::Status& status) {
 
 template <typename Reactor>
 absl::Status StreamCall<Reactor>::TakeRoom(int64_t bytes) {
+  if (bytes <= kUncountedBytes) return absl::OkStatus();
   if (output_room_.bytes() == 0) {
     output_room_ = ByteQuota::Share(context_.answers, caller().sharer);
   }
@@ -83,9 +97,9 @@ void StreamCall<Reactor>::OnPrompt(int64_t first, std::vector<TokenEvent> events
   absl::MutexLock lock(&mutex_);
   if (broken_since_) return;
   backlog_.prompt_done = done;
-  backlog_tokens_ += static_cast<int64_t>(events.size());
+  backlog_.bytes += BytesOf(events);
   for (TokenEvent& event : events) backlog_.prompt.push_back(std::move(event));
-  if (backlog_tokens_ > kMaxBacklogTokens) wants_more_ = false;
+  if (backlog_.bytes > kMaxBacklogBytes) wants_more_ = false;
   ScheduleWrite();
 }
 
@@ -99,9 +113,9 @@ void StreamCall<Reactor>::OnDelta(Delta delta) {
   const bool alone = backlog_.prompt.empty() && backlog_.deltas.empty();
   began_ = began_ || first;
   if (first && alone && delta.finish == FinishReason::kNone) write_here_ = true;
-  backlog_tokens_ += Weight(delta);
+  backlog_.bytes += BytesOf(delta);
   backlog_.deltas.push_back(std::move(delta));
-  if (backlog_tokens_ > kMaxBacklogTokens) wants_more_ = false;
+  if (backlog_.bytes > kMaxBacklogBytes) wants_more_ = false;
   if (!write_here_) AddWrite();
 }
 
@@ -128,12 +142,29 @@ void StreamCall<Reactor>::Conclude(const absl::Status& status, const Usage& usag
   if (!HasTail()) scope_.Worked();
   absl::MutexLock lock(&mutex_);
   done_ = status;
-  if (status.ok() && !broken_since_) {
+  if (in_flight_ && !finishing_) WatchAfterEnd();
+  if (!broken_since_) CountWaiting();
+  if (done_->ok() && !broken_since_) {
     backlog_.usage = usage;
     backlog_.session = std::move(session);
   }
-  if (in_flight_ && !finishing_) WatchAfterEnd();
   ScheduleWrite();
+}
+
+template <typename Reactor>
+void StreamCall<Reactor>::CountWaiting() {
+  const int64_t bytes = backlog_.bytes + in_flight_bytes_;
+  const absl::Status room = TakeRoom(bytes);
+  if (room.ok()) return;
+  backlog_ = {};
+  if (in_flight_bytes_ > kUncountedBytes) {
+    reader_.Arm(std::min(kPatienceWithoutRoom, context_.stall_timeout), this->shared_from_this());
+  }
+  if (!done_->ok()) return;
+  done_ = absl::ResourceExhaustedError(
+      absl::StrCat("the request has ended, but its reader is behind by ", bytes,
+                   " bytes, for which there is no room: ", room.message()));
+  AddRetryPushback(*done_, /*fits_idle_server=*/true, rpc_);
 }
 
 template <typename Reactor>
@@ -185,9 +216,10 @@ void StreamCall<Reactor>::Advance() {
     if (!broken_since_) headers = std::exchange(headers_wanted_, false);
     if (!backlog_.empty() && !broken_since_) {
       next = Next::kMessage;
-      taken = TakeBacklog();
-      if (backlog_tokens_ <= kMaxBacklogTokens) wake = !wants_more_.exchange(true);
+      taken = std::exchange(backlog_, {});
+      wake = !wants_more_.exchange(true);
       in_flight_ = true;
+      in_flight_bytes_ = taken.bytes;
       if (done_) WatchAfterEnd();
       finishing_ = taken.usage.has_value() && !HasTail();
     } else if (headers) {
@@ -218,30 +250,6 @@ void StreamCall<Reactor>::FinishCall(const absl::Status& status) {
 }
 
 template <typename Reactor>
-Backlog StreamCall<Reactor>::TakeBacklog() {
-  size_t count = 0;
-  size_t text = 0;
-  while (count < backlog_.deltas.size()) {
-    text += backlog_.deltas[count].text.size();
-    if (count > 0 && text > kMaxMessageText) break;
-    ++count;
-  }
-  if (count == backlog_.deltas.size()) {
-    backlog_tokens_ = 0;
-    return std::exchange(backlog_, {});
-  }
-  const auto end = backlog_.deltas.begin() + static_cast<std::ptrdiff_t>(count);
-  Backlog taken{
-      .prompt = std::exchange(backlog_.prompt, {}),
-      .deltas = {std::make_move_iterator(backlog_.deltas.begin()), std::make_move_iterator(end)},
-      .prompt_done = std::exchange(backlog_.prompt_done, std::nullopt)};
-  backlog_.deltas.erase(backlog_.deltas.begin(), end);
-  backlog_tokens_ = 0;
-  for (const Delta& delta : backlog_.deltas) backlog_tokens_ += Weight(delta);
-  return taken;
-}
-
-template <typename Reactor>
 void StreamCall<Reactor>::Write(const Backlog& backlog) {
   absl::StatusOr<grpc::ByteBuffer> message = ToMessage(backlog);
   if (!message.ok()) {
@@ -258,6 +266,7 @@ void StreamCall<Reactor>::OnOperationDone(bool ok) {
   {
     absl::MutexLock lock(&mutex_);
     in_flight_ = false;
+    in_flight_bytes_ = 0;
     reader_.Disarm();
   }
   if (!ok) CancelRequest();

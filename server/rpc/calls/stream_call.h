@@ -21,7 +21,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -51,6 +50,7 @@ struct Backlog {
   std::optional<int64_t> prompt_done;  // prompt tokens computed so far, when that has changed
   std::optional<Usage> usage;          // the request finished well: the last message
   std::optional<v1::SessionPosition> session;  // with `usage`: where the session is now
+  int64_t bytes = 0;                           // about what it takes, here or as a message
 
   bool empty() const { return deltas.empty() && !prompt_done && !usage; }
 };
@@ -62,11 +62,8 @@ class StreamCall : public Reactor,
                    public RequestSink,
                    public std::enable_shared_from_this<StreamCall<Reactor>> {
  public:
-  // Tokens waiting above which the engine pauses the request; a few hundred bytes each at most.
-  static constexpr int64_t kMaxBacklogTokens = 1024;
-
-  // Text of a message above which further deltas wait for the next one. One delta may have as much.
-  static constexpr size_t kMaxMessageText = 1 << 20;
+  // Bytes waiting above which the engine pauses the request: some 500 tokens that come one by one.
+  static constexpr int64_t kMaxBacklogBytes = 128 << 10;
 
   // The last arguments are the reactor's.
   template <typename... Args>
@@ -101,8 +98,8 @@ class StreamCall : public Reactor,
   absl::Status Submit(Request request);
   // Refuses a call that has not begun.
   void Refuse(const absl::Status& status);
-  // Takes room for so much output, until gRPC is done with the call. RESOURCE_EXHAUSTED of
-  // ByteQuota. One thread at a time.
+  // Takes room for so much output, if it counts, until gRPC is done with the call.
+  // RESOURCE_EXHAUSTED of ByteQuota. One thread at a time.
   absl::Status TakeRoom(int64_t bytes);
   // Answers a call that has not begun with one message.
   void Answer(const grpc::ByteBuffer& message);
@@ -144,14 +141,14 @@ class StreamCall : public Reactor,
   void ScheduleWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The same once the writer is rung.
   void AddWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What the next message is made of; the rest stays.
-  Backlog TakeBacklog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Write(const Backlog& backlog);
   // Starts the next gRPC operation, if there is one to start and none in flight.
   void Advance();
   void CancelRequest();
   // While the request runs the engine watches the reader, afterwards the guard.
   void WatchAfterEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The request has ended: what waits for the reader needs room, or is dropped.
+  void CountWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const CallContext& context_;
   grpc::ServerContextBase* const rpc_;
@@ -172,10 +169,10 @@ class StreamCall : public Reactor,
 
   mutable absl::Mutex mutex_;
   Backlog backlog_ ABSL_GUARDED_BY(mutex_);
-  int64_t backlog_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   bool headers_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool scheduled_ ABSL_GUARDED_BY(mutex_) = false;  // a writer will call Advance
   bool in_flight_ ABSL_GUARDED_BY(mutex_) = false;  // a gRPC operation
+  int64_t in_flight_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // The client is gone: output is dropped.
   std::optional<SteadyTime> broken_since_ ABSL_GUARDED_BY(mutex_);
   bool finishing_ ABSL_GUARDED_BY(mutex_) = false;            // Finish was called

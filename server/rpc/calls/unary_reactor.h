@@ -22,9 +22,6 @@ inline constexpr int64_t kSlowestReader = int64_t{4} << 20;
 // Larger ones are on their way for longer than a server that stops gives its readers.
 inline constexpr int64_t kSmallAnswerBytes = int64_t{1} << 20;
 
-// Of an answer that is not counted: about what any call takes.
-inline constexpr int64_t kUncountedBytes = int64_t{16} << 10;
-
 // A call with one answer. It counts as open until the client has that, with a large one as at work,
 // and a client that does not take it for as long as streams wait, or more slowly than
 // kSlowestReader, loses it. Holds itself from Admit until gRPC's OnDone; one thread at a time calls

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -20,6 +21,7 @@
 #include "server/rpc/services/server.h"
 #include "tests/server/engine/harness.h"
 #include "tests/server/rpc/mock_session_store.h"
+#include "tests/server/rpc/narrow_channel.h"
 #include "tests/server/rpc/two_keys.h"
 #include "tvq/v1/generation.grpc.pb.h"
 #include "tvq/v1/session.grpc.pb.h"
@@ -74,6 +76,7 @@ struct LeftAlone {
 class AnswerRoomTest : public testing::Test {
  protected:
   using Exporting = LeftAlone<grpc::ClientReader<v1::ExportSessionResponse>>;
+  using Reading = LeftAlone<grpc::ClientReader<v1::GenerateResponse>>;
   using Generating = LeftAlone<
       grpc::ClientReaderWriter<v1::GenerateWithStateRequest, v1::GenerateWithStateResponse>>;
 
@@ -137,6 +140,14 @@ class AnswerRoomTest : public testing::Test {
     EXPECT_TRUE(open.call->Write(request));
     open.call->WritesDone();
     return open;
+  }
+
+  static void WaitUntil(const std::function<bool()>& done) {
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!done()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), patience);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
 
   // As `ask` ends it, a grpc::Status(grpc::ClientContext*): for want of room, to be tried again.
@@ -261,6 +272,74 @@ TEST_F(AnswerRoomTest, AnAnswerToARetryNeedsSome) {
   ExpectRefused(generate);
   exports_.clear();
   ExpectOk(generate);
+}
+
+// Its request has no place any more.
+TEST_F(AnswerRoomTest, OutputThatIsNotReadNeedsSome) {
+  constexpr int kCalls = 40;
+  constexpr int32_t kTokens = 400;
+  v1::GenerateRequest request;
+  request.set_text("abc");
+  request.mutable_sampling()->set_max_tokens(kTokens);
+  request.mutable_sampling()->set_ignore_eos(true);
+  const auto stub = v1::GenerationService::NewStub(NarrowChannel(server_->port()));
+  std::vector<Reading> calls(kCalls);
+  for (Reading& open : calls) {
+    UseKey(kAnasKey, open.context.get());
+    open.call = stub->Generate(open.context.get(), request);
+  }
+  WaitUntil([&] { return engine_->stats().requests_finished == kCalls; });
+  Generate(*engine_, "abc");  // the calls have heard of their requests' ends
+  int whole = 0;
+  for (Reading& open : calls) {
+    int32_t tokens = 0;
+    for (v1::GenerateResponse message; open.call->Read(&message);) {
+      for (const auto& delta : message.deltas()) tokens += delta.token_ids_size();
+    }
+    const grpc::Status status = std::exchange(open.call, nullptr)->Finish();
+    if (status.ok()) {
+      ++whole;
+      EXPECT_EQ(tokens, kTokens);
+      continue;
+    }
+    EXPECT_LT(tokens, kTokens);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_THAT(status.error_message(), testing::HasSubstr("its reader is behind by"));
+    EXPECT_EQ(open.context->GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 1U);
+  }
+  // 250 bytes a token.
+  EXPECT_GT(whole, 10);
+  EXPECT_LT(whole, 25);
+}
+
+TEST_F(AnswerRoomTest, ACallThatGetsNoneHasHadItsEffect) {
+  constexpr size_t kText = 100 << 10;
+  EXPECT_CALL(store_, Acquire(_)).WillOnce([&](const SessionCall&) {
+    return absl::StatusOr<std::unique_ptr<Lease>>(std::make_unique<FakeLease>(
+        SessionRecord{.id = kId, .model = "fake", .version = 3}, &log_));
+  });
+  ASSERT_EQ(FillRoom(kAnasKey), 2);
+  v1::GenerateRequest request;
+  request.mutable_session()->set_session_id(kId);
+  request.mutable_session()->set_idempotency_key("key");
+  request.set_text(std::string(kText, 'a'));
+  request.mutable_sampling()->set_max_tokens(0);
+  request.mutable_sampling()->set_echo(true);
+  const auto stub = v1::GenerationService::NewStub(NarrowChannel(server_->port()));
+  Reading open;
+  UseKey(kAnasKey, open.context.get());
+  open.call = stub->Generate(open.context.get(), request);
+  // Though nothing is read: what is written already does not stay for long.
+  std::string code;
+  WaitUntil([&] {
+    for (const auto& finished : server_->call_counts().finished) {
+      if (std::string_view(finished.method) == "GenerationService/Generate") code = finished.code;
+    }
+    return !code.empty();
+  });
+  EXPECT_EQ(code, "RESOURCE_EXHAUSTED");
+  EXPECT_EQ(log_.commits, 1);
+  EXPECT_GT(log_.reply.size(), kText);
 }
 
 class SharedAnswerRoomTest : public AnswerRoomTest {

@@ -11,6 +11,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,7 @@
 #include "server/rpc/wire/wire.h"
 #include "tests/server/engine/harness.h"
 #include "tests/server/rpc/mock_session_store.h"
+#include "tests/server/rpc/narrow_channel.h"
 #include "tests/server/rpc/two_keys.h"
 #include "tvq/v1/generation.grpc.pb.h"
 #include "tvq/v1/model.grpc.pb.h"
@@ -32,6 +34,9 @@ using testing::NiceMock;
 // More than gRPC takes for a client that does not read.
 constexpr int64_t kManyBytes = int64_t{64} << 20;
 
+// Of which a stream lets all wait.
+constexpr int32_t kFewTokens = 500;
+
 // As many as one answer holds, of 5 bytes each.
 constexpr int64_t kManyIds = int64_t{1} << 18;
 constexpr int32_t kLargestId = std::numeric_limits<int32_t>::max();
@@ -41,7 +46,8 @@ SteadyTime In(std::chrono::hours time) { return std::chrono::steady_clock::now()
 class ReadersTest : public testing::Test {
  protected:
   explicit ReadersTest(std::chrono::milliseconds stall_timeout,
-                       int64_t max_answer_bytes = ServerOptions().max_answer_bytes) {
+                       int64_t max_answer_bytes = ServerOptions().max_answer_bytes)
+      : engine_({}, Options(stall_timeout)) {
     ON_CALL(store_, Export(_)).WillByDefault([](auto&) { return NewZeros(kManyBytes); });
     ON_CALL(store_, ToSnapshot(_, _)).WillByDefault([](auto&, auto) {
       return NewZeros(kManyBytes);
@@ -67,14 +73,21 @@ class ReadersTest : public testing::Test {
     return v1::SessionService::NewStub(channel_)->ExportSession(&context_, request);
   }
 
-  // More than gRPC takes, in too few tokens for the request to pause.
-  std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> Generate() {
+  // Of which gRPC takes next to nothing before it is read.
+  std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> Generate(
+      v1::SamplingParams sampling, const std::string& text = "abc") {
     v1::GenerateRequest request;
-    request.set_text("abc");
-    request.mutable_sampling()->set_max_tokens(1000);
-    request.mutable_sampling()->set_ignore_eos(true);
-    request.mutable_sampling()->set_logprobs(20);
-    return v1::GenerationService::NewStub(channel_)->Generate(&context_, request);
+    request.set_text(text);
+    sampling.set_ignore_eos(true);
+    *request.mutable_sampling() = std::move(sampling);
+    const auto channel = NarrowChannel(server_->port());
+    return v1::GenerationService::NewStub(channel)->Generate(&context_, request);
+  }
+  // Of so few tokens that it does not pause.
+  std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> GenerateFew() {
+    v1::SamplingParams sampling;
+    sampling.set_max_tokens(kFewTokens);
+    return Generate(std::move(sampling));
   }
 
   // A transcript of more than gRPC takes, of which nothing is read before Read; other stubs read by
@@ -138,6 +151,12 @@ class ReadersTest : public testing::Test {
     return "";
   }
 
+  static EngineOptions Options(std::chrono::milliseconds paused_timeout) {
+    EngineOptions options = SmallOptions();
+    options.paused_timeout = paused_timeout;
+    return options;
+  }
+
   Harness engine_;
   NiceMock<MockSessionStore> store_;
   std::unique_ptr<Server> server_;
@@ -172,9 +191,31 @@ TEST_F(StalledReadersTest, OfAStateLoseTheCall) {
 
 // Once the request is over, of which the engine watches the reader.
 TEST_F(StalledReadersTest, OfTokensLoseTheCall) {
-  const auto reader = Generate();
-  EXPECT_NE(WaitForEnd(), "");
+  const auto reader = GenerateFew();
+  EXPECT_EQ(WaitForEnd(), "OK");                 // as far as the request goes
   server_->Shutdown(In(std::chrono::hours(1)));  // returns
+  context_.TryCancel();
+  (void)reader->Finish();
+}
+
+// No more tokens, but of more bytes: it pauses.
+TEST_F(StalledReadersTest, OfAlternativesLoseTheRequest) {
+  v1::SamplingParams sampling;
+  sampling.set_max_tokens(kFewTokens);
+  sampling.set_logprobs(20);
+  const auto reader = Generate(std::move(sampling));
+  EXPECT_EQ(WaitForEnd(), "DEADLINE_EXCEEDED");
+  context_.TryCancel();
+  (void)reader->Finish();
+}
+
+TEST_F(StalledReadersTest, OfTextLoseTheRequest) {
+  v1::SamplingParams sampling;
+  sampling.set_max_tokens(0);
+  sampling.set_echo(true);
+  sampling.set_n(64);
+  const auto reader = Generate(std::move(sampling), std::string(8 << 10, 'a'));
+  EXPECT_EQ(WaitForEnd(), "DEADLINE_EXCEEDED");
   context_.TryCancel();
   (void)reader->Finish();
 }
@@ -381,7 +422,7 @@ TEST_F(DrainTest, EndsASnapshotOnItsWayWhenToldTo) {
 }
 
 TEST_F(DrainTest, DoesNotWaitForReadersOfFinishedRequests) {
-  const auto reader = Generate();
+  const auto reader = GenerateFew();
   v1::GenerateResponse message;
   ASSERT_TRUE(reader->Read(&message));
   ASSERT_TRUE(engine_.engine->Drain(In(std::chrono::hours(1))));

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "server/rpc/calls/unary_reactor.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/session_convert.h"
 #include "server/rpc/wire/status.h"
@@ -150,9 +149,7 @@ void GenerateWithStateCall::FinishCall(const absl::Status& status) {
 
 void GenerateWithStateCall::ChooseChunks() {
   chunk_bytes_ = std::min(kSnapshotChunkBytes, tail_bytes_);
-  if (chunk_bytes_ > kUncountedBytes && !TakeRoom(chunk_bytes_).ok()) {
-    chunk_bytes_ = kUncountedBytes;
-  }
+  if (!TakeRoom(chunk_bytes_).ok()) chunk_bytes_ = kUncountedBytes;
 }
 
 void GenerateWithStateCall::SendNext() {
