@@ -61,6 +61,7 @@ void Loop::Wait() {
 void Loop::Retire(const Inbox::News& news) {
   // Later than the news: whoever cancels because the deadline has passed is late, too.
   const SteadyTime now = std::chrono::steady_clock::now();
+  if (running_.first_pause() <= now - paused_timeout_) Resume();
   const auto end = [this](ActiveRequest& request, const absl::Status& status) {
     if (request.done()) return;
     request.End(status);
@@ -75,7 +76,6 @@ void Loop::Retire(const Inbox::News& news) {
     r->Cancel();
     Settle(*r);
   }
-  if (running_.first_pause() <= now - paused_timeout_) Resume();
   for (ActiveRequest* r : running_.PausedSince(now - paused_timeout_)) {
     end(*r,
         absl::DeadlineExceededError(absl::StrCat(

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/server/engine/harness.h"
@@ -136,6 +138,28 @@ TEST(EngineReaderTest, AReaderThatGoesOnIsNotEnded) {
     h.engine->Wake();
   }
   EXPECT_TRUE(slow->Wait().ok());
+}
+
+// While the loop was busy all of it came together: the deadline, the end of patience, the reader.
+TEST(EngineReaderTest, AReaderMayGoOnWhenItsDeadlineHasPassed) {
+  Harness h({}, {.paused_timeout = milliseconds(100), .state_memory_bytes = 1'000'000});
+  auto slow = NewSink();
+  slow->on_delta = [&](const Delta&) { slow->wants_more = false; };
+  Request request = Ask(slow, "slow", Endless());
+  request.deadline = DeadlineIn(milliseconds(200));
+  ASSERT_TRUE(h.engine->Submit(std::move(request)).ok());
+  slow->WaitDeltas(1);
+  Generate(*h.engine, "in which the slow one pauses");
+  ModelGate busy;
+  h.model->on_call = busy.Hook();
+  auto other = NewSink();
+  ASSERT_TRUE(h.engine->Submit(Ask(other, "other")).ok());
+  busy.WaitEntered();
+  std::this_thread::sleep_for(milliseconds(300));
+  slow->wants_more = true;
+  busy.Open();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(slow->Wait()));
+  EXPECT_TRUE(other->Wait().ok());
 }
 
 // One place, so that a second request waits for as long as the first one runs.
