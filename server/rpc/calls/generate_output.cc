@@ -56,13 +56,14 @@ void GenerateOutput::Keep(const Delta& delta) {
 std::optional<std::string> GenerateOutput::Kept(const Usage& usage,
                                                 const v1::SessionPosition& position) {
   if (!Fits(0)) return std::nullopt;
-  v1::SampleDelta* const delta = DeltaOf(0, &kept_);
+  v1::GenerateResponse kept = std::move(kept_);
+  v1::SampleDelta* const delta = DeltaOf(0, &kept);
   if (delta->finish_reason() == v1::FINISH_REASON_UNSPECIFIED) {
     delta->set_finish_reason(v1::FINISH_REASON_CANCELLED);  // it got no last delta
   }
-  ToProto(usage, kept_.mutable_usage());
-  *kept_.mutable_session() = position;
-  return kept_.SerializeAsString();
+  ToProto(usage, kept.mutable_usage());
+  *kept.mutable_session() = position;
+  return kept.SerializeAsString();
 }
 
 }  // namespace tvq

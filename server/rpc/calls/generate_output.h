@@ -26,6 +26,7 @@ class GenerateOutput {
   // kMaxReplyBytes is dropped. One thread at a time.
   void Keep(const std::vector<TokenEvent>& prompt);
   void Keep(const Delta& delta);
+  // Once, last.
   std::optional<std::string> Kept(const Usage& usage, const v1::SessionPosition& position);
 
  private:

@@ -30,7 +30,8 @@ bool CancelledByDeadline(SteadyTime began, SteadyTime cancelled, SteadyTime dead
 }  // namespace
 
 void RequestCall::Begin() {
-  const grpc::ByteBuffer& request = queued().request;
+  grpc::ByteBuffer request;  // not for as long as the call is open
+  request.Swap(&queued().request);
   if (!Admit()) return;
   if (request.Length() <= kInlineRequestBytes) return Open(request);
   // The copy shares the bytes.

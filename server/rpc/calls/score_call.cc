@@ -108,9 +108,10 @@ void ScoreCall::KeepPrompt(const std::vector<TokenEvent>& events) {
 
 std::optional<std::string> ScoreCall::Reply(const Usage&, const v1::SessionPosition& position) {
   if (kept_bytes_ > kMaxReplyBytes) return std::nullopt;
-  Summarize(&kept_);
-  *kept_.mutable_session() = position;
-  return kept_.SerializeAsString();
+  v1::ScoreResponse kept = std::move(kept_);
+  Summarize(&kept);
+  *kept.mutable_session() = position;
+  return kept.SerializeAsString();
 }
 
 absl::StatusOr<grpc::ByteBuffer> ScoreCall::Replay(const std::string& reply,

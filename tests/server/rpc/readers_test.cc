@@ -370,6 +370,31 @@ TEST(OpenCallsTest, ACallerLeavesRoomForOthers) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
+// For as long as their answers lie there.
+TEST(OpenCallsTest, DoNotKeepTheirRequests) {
+  constexpr int kCalls = 16;
+  Harness engine;
+  const auto server =
+      Server::Start(engine.engine.get(), nullptr, {},
+                    {.port = 0, .max_message_bytes = 2 << 20, .max_connection_bytes = 8 << 20});
+  ASSERT_TRUE(server.ok()) << server.status();
+  v1::GenerateRequest request;
+  request.set_text("abc");
+  request.GetReflection()->MutableUnknownFields(&request)->AddLengthDelimited(
+      10000, std::string(1 << 20, 'x'));
+  const auto stub = v1::GenerationService::NewStub(NarrowChannel((*server)->port()));
+  std::vector<grpc::ClientContext> contexts(kCalls);
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>>> calls;
+  for (grpc::ClientContext& context : contexts) {
+    calls.push_back(stub->Generate(&context, request));
+  }
+  for (const auto& call : calls) {
+    for (v1::GenerateResponse message; call->Read(&message);) continue;
+    const grpc::Status status = call->Finish();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
+}
+
 class DrainTest : public ReadersTest {
  protected:
   DrainTest() : ReadersTest(std::chrono::hours(1)) {}

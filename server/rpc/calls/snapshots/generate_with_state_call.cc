@@ -87,6 +87,7 @@ void GenerateWithStateCall::OnLast() {
   if (model_ == nullptr) {
     return RefuseUpload(absl::InvalidArgumentError("generate: there is no message"), false);
   }
+  const v1::GenerateRequest message = std::move(message_);
   std::optional<StartPoint> start;
   if (!receiver_->empty()) {
     auto from = context().sessions->StartFrom(model_->name, receiver_->Take());
@@ -98,7 +99,7 @@ void GenerateWithStateCall::OnLast() {
     context_start.position = start->position + static_cast<int64_t>(start->pending.size());
     context_start.answer_end = start->answer_end;
   }
-  auto request = ToRequest(message_, *model_, context().limits, context_start);
+  auto request = ToRequest(message, *model_, context().limits, context_start);
   if (!request.ok()) return RefuseUpload(request.status(), /*busy=*/false);
   output_ = GenerateOutput(model_->model->tokenizer(), request->sampling.logprobs.has_value());
   request->start = std::move(start);

@@ -65,7 +65,7 @@ class GenerateWithStateCall
   std::unique_ptr<SnapshotReceiver> receiver_;
   grpc::ByteBuffer in_;  // of the read in flight
   int64_t reads_ = 0;    // begun
-  v1::GenerateRequest message_;
+  v1::GenerateRequest message_;  // until it was converted
   const ServedModel* model_ = nullptr;
   GenerateOutput output_;
   std::optional<Continuation> end_;
