@@ -1,5 +1,6 @@
 """Requests that never come to their end, over HTTP/2 by hand: gRPC's own clients send whole messages."""
 
+import contextlib
 import socket
 import struct
 import threading
@@ -40,6 +41,20 @@ def unread_call(address, method, message):
     for at in range(0, len(data), FRAME):
         piece = data[at:at + FRAME]
         connection.sendall(frame(DATA, END_STREAM if at + FRAME >= len(data) else 0, 1, piece))
+    return connection
+
+
+def unread_acknowledgements(address):
+    """A connection that sends SETTINGS until no more are taken, and reads nothing. The server acknowledges each, and has
+    to wait for room to write that."""
+    host, port = address.rsplit(":", 1)
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)  # or the kernel gives the server's end megabytes
+    connection.settimeout(1)
+    connection.connect((host, int(port)))
+    with contextlib.suppress(TimeoutError):
+        connection.sendall(PREFACE + frame(SETTINGS, 0, 0) * 25_000)  # bytes for which no connection is closed
     return connection
 
 

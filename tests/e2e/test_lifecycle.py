@@ -7,6 +7,7 @@ import subprocess
 
 import grpc
 import pytest
+from raw_http2 import unread_acknowledgements
 from server_process import BIN, GOLDEN, PATIENCE_SECONDS, run_server, wait_until
 
 SERVING, NOT_SERVING = 1, 2
@@ -136,6 +137,18 @@ def test_sigterm_ends_what_takes_too_long(start):
     server.signal(signal.SIGTERM)
     ends_with_unavailable(call)
     assert server.process.wait(PATIENCE_SECONDS) == 0
+
+
+@pytest.mark.parametrize("streams", [0, 1])
+def test_a_client_that_reads_nothing_does_not_hold_up_the_end(start, streams):
+    """The kernel would give up its connection much later."""
+    server = start("--shutdown-timeout", 0.2, "--keepalive-timeout", 2 * PATIENCE_SECONDS)
+    calls = [server.endless() for _ in range(streams)]
+    with unread_acknowledgements(server.address):
+        server.signal(signal.SIGTERM)
+        for call in calls:
+            ends_with_unavailable(call)
+        assert server.process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_second_signal_ends_at_once(start):

@@ -127,8 +127,7 @@ void Room::KeepSpares() {
 }
 
 std::vector<Connection> Room::Open() const {
-  std::vector<Connection> open = OpenConnections();
-  std::erase_if(open, [this](const Connection& one) { return one.local_port != port_; });
+  std::vector<Connection> open = OpenConnectionsAt(port_);
   for (Connection& one : open) one.standing = StandingOf(one, key_holders_);
   return open;
 }

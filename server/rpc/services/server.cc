@@ -20,6 +20,8 @@
 #include "absl/time/time.h"
 #include "base/usable_cores.h"
 #include "grpc/health/v1/health.pb.h"
+#include "server/rpc/limits/connections/channelz.h"
+#include "server/rpc/limits/connections/close_connections.h"
 #include "server/rpc/listen/listener.h"
 #include "server/rpc/listen/listening_sockets.h"
 #include "server/rpc/listen/room.h"
@@ -27,7 +29,6 @@
 #include "server/rpc/services/generation_service.h"
 #include "server/rpc/services/session_service.h"
 #include "server/rpc/transport/wakeful_pollers.h"
-#include "server/rpc/wire/grpc_time.h"
 
 namespace tvq {
 namespace {
@@ -65,6 +66,10 @@ int64_t UploadBytes(const SessionStore* sessions, const ServerOptions& options) 
 
 // In which the last answers go out; then streams end that never end by themselves.
 constexpr std::chrono::milliseconds kLastBytes{100};
+
+// In which gRPC closes the connections after that, but for those to which it is writing what is not
+// read.
+constexpr absl::Duration kClosing = absl::Milliseconds(200);
 
 // Of the largest, being received, when the flags do not say how many bytes.
 constexpr int64_t kDefaultRequestsInMemory = 32;
@@ -246,7 +251,7 @@ class Server::Impl {
   }
 
   void StopListening() {
-    if (closing_.joinable()) return;
+    if (closing_.joinable() || closed_.HasBeenNotified()) return;
     listener_->Stop();
     closing_ = std::thread([this] {
       server_->Shutdown();  // however long it takes
@@ -263,18 +268,18 @@ class Server::Impl {
 
  private:
   void ShutdownServer(SteadyTime until) {
-    const SteadyTime last = std::min(until, std::chrono::steady_clock::now() + kLastBytes);
-    listener_->Stop();
-    if (!closing_.joinable()) {
-      server_->Shutdown(ToGrpcTime(last));
-      return;
-    }
-    const auto left = absl::FromChrono(last - std::chrono::steady_clock::now());
+    StopListening();
+    const auto left =
+        std::min<std::chrono::nanoseconds>(until - std::chrono::steady_clock::now(), kLastBytes);
     // As gRPC does at the end of the time that a Shutdown is given.
-    if (!closed_.WaitForNotificationWithTimeout(left)) {
+    if (!closed_.WaitForNotificationWithTimeout(absl::FromChrono(left))) {
       grpc_server_cancel_all_calls(server_->c_server());
     }
-    closing_.join();
+    // gRPC would wait until the kernel gives such a connection up.
+    if (!closed_.WaitForNotificationWithTimeout(kClosing)) {
+      CloseConnections(OpenConnectionsAt(port_));
+    }
+    if (closing_.joinable()) closing_.join();
   }
 
   void SetHealth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_mutex_) {
@@ -318,7 +323,7 @@ class Server::Impl {
   Admission admission_;
   std::optional<ConnectionGuard> guard_;
   std::unique_ptr<Listener> listener_;
-  std::thread closing_;  // if the port closed before all calls had ended
+  std::thread closing_;  // ends gRPC's server, once the port is closed
   absl::Notification closed_;
   absl::Mutex health_mutex_;
   bool progressing_ ABSL_GUARDED_BY(health_mutex_) = true;

@@ -86,7 +86,7 @@ class Server {
 
   // For calls to a server that drains. Waits until `until` for what is open of Generate, Score and
   // the like, then accepts nothing more, ends what still runs, health's Watch too, and returns when
-  // no call is left.
+  // no call is left. The connections of clients that do not read the end are reset.
   void Shutdown(SteadyTime until);
 
  private:

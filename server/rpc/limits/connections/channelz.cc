@@ -132,4 +132,10 @@ std::vector<Connection> OpenConnections(int64_t after) {
   return connections;
 }
 
+std::vector<Connection> OpenConnectionsAt(int port) {
+  std::vector<Connection> open = OpenConnections();
+  std::erase_if(open, [port](const Connection& one) { return one.local_port != port; });
+  return open;
+}
+
 }  // namespace tvq

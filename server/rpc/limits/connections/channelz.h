@@ -19,6 +19,9 @@ int64_t CallsStarted();
 // Without what gRPC does not count: bytes, standing. Some 20 us each.
 std::vector<Connection> OpenConnections(int64_t after = 0);
 
+// All that came to this port.
+std::vector<Connection> OpenConnectionsAt(int port);
+
 // What is counted of it by now; nothing if it has gone. Some 20 us.
 std::optional<Connection> ReadConnection(int64_t id);
 

@@ -74,11 +74,7 @@ class GrpcConnection {
   void Answer() { silent_.Answer(); }
 
   // Of the client, or of others that connected.
-  std::vector<Connection> open() const {
-    std::vector<Connection> open = OpenConnections();
-    std::erase_if(open, [&](const Connection& one) { return one.local_port != port_; });
-    return open;
-  }
+  std::vector<Connection> open() const { return OpenConnectionsAt(port_); }
 
   // Has come to the server when it is constructed.
   class Call {
