@@ -55,7 +55,8 @@ void AddHttp(flags::Command app, GatewayOptions& options) {
   app.AddSetting("--max-connections", http.limits.max_connections, "Connections at once")
       .Within(1, 1'000'000);
   app.AddSetting("--max-connections-per-address", http.limits.max_connections_per_address,
-                 "Connections at once of one address; more are closed at once")
+                 "Connections at once of one address, which leaves some to others unless these are "
+                 "all; more are closed at once")
       .Within(1, 1'000'000);
   app.AddSizeSetting("--max-header-bytes", http.limits.max_header_bytes,
                      "Largest request line and headers")

@@ -24,7 +24,7 @@ struct HttpLimits {
   // Until the kernel takes the next piece of an answer.
   std::chrono::milliseconds write_timeout{60'000};
   int max_connections = 20'000;
-  // Of one address, so that it cannot take them all.
+  // Of one address, which also leaves some to others (Peers) unless it may have all.
   int max_connections_per_address = 10'000;
   // One that was not used for so long is closed where there are so many that others wait.
   std::chrono::milliseconds unused_time{10'000};

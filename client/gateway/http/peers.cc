@@ -45,9 +45,16 @@ std::shared_ptr<Peer> Peers::Connect(const asio::ip::address& address, Peer::Tim
   if (peers_.size() >= std::max(forget_at_, kWorthForgetting)) Forget(now);
   std::shared_ptr<Peer>& peer = peers_[NetworkOfAddress(address)];
   if (peer == nullptr) peer = std::make_shared<Peer>();
-  if (peer->connections_ >= max_connections_) return nullptr;
+  if (!MayHave(peer->connections_ + 1)) return nullptr;
   ++peer->connections_;
+  ++connections_;
   return peer;
+}
+
+bool Peers::MayHave(int connections) const {
+  if (connections > max_of_address_) return false;
+  if (max_of_address_ >= max_connections_) return true;
+  return connections == 1 || fair_.MayHave(connections, connections_ + 1);
 }
 
 void Peers::Forget(Peer::Time now) {

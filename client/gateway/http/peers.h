@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "base/fair_share.h"
 #include "client/gateway/http/limits.h"
 
 namespace tvq::gateway {
@@ -56,21 +57,34 @@ class Peer {
   Time at_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Those that have connections, or gave up calls lately. Used by the loop's thread alone.
+// Those that have connections, or gave up calls lately. They share the connections fairly
+// (FairShare, 15 times), unless one may have all. Used by the loop's thread alone.
 class Peers {
  public:
-  explicit Peers(int max_connections) : max_connections_(max_connections) {}
+  // Of the connections, `max_of_address` are one address's at most.
+  Peers(int max_connections, int max_of_address)
+      : max_connections_(max_connections),
+        max_of_address_(max_of_address),
+        fair_(max_connections, 15) {}
 
   // One more connection of this address's network (NetworkOf); nullptr if it has as many as it may.
+  // For who has none there is one as long as not all are taken.
   std::shared_ptr<Peer> Connect(const asio::ip::address& address, Peer::Time now);
-  static void Disconnect(Peer& peer) { --peer.connections_; }
+  void Disconnect(Peer& peer) {
+    --peer.connections_;
+    --connections_;
+  }
 
   size_t size() const { return peers_.size(); }
 
  private:
+  bool MayHave(int connections) const;  // one of them is the next
   void Forget(Peer::Time now);
 
   const int max_connections_;
+  const int max_of_address_;
+  const FairShare fair_;
+  int connections_ = 0;                                 // of all
   std::map<std::string, std::shared_ptr<Peer>> peers_;  // by network
   size_t forget_at_ = 0;                                // so many
 };

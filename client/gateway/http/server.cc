@@ -31,7 +31,7 @@ HttpServer::HttpServer(asio::io_context& loop, const HttpOptions& options, Conne
       tls_(std::move(tls)),
       on_full_(std::move(on_full)),
       budget_(options.max_buffered_bytes),
-      peers_(options.limits.max_connections_per_address),
+      peers_(options.limits.max_connections, options.limits.max_connections_per_address),
       last_words_(loop) {}
 
 absl::Status HttpServer::Listen() {
@@ -84,7 +84,7 @@ bool HttpServer::Take(tcp::acceptor& acceptor) {
       socket.set_option(asio::socket_base::linger(true, 0), ignored);  // at once
       return true;
     }
-    absl::Cleanup disconnect = [&peer] { Peers::Disconnect(*peer); };
+    absl::Cleanup disconnect = [&] { peers_.Disconnect(*peer); };
     const std::shared_ptr<asio::ssl::context> context = tls_();
     auto transport =
         context ? TlsTransport(std::move(socket), context) : PlainTransport(std::move(socket));
@@ -133,7 +133,7 @@ asio::awaitable<void> HttpServer::Keep(std::shared_ptr<Connection> connection) {
     connection->EndNow();  // this one alone
   }
   connections_.erase(connection.get());
-  Peers::Disconnect(*connection->peer());
+  peers_.Disconnect(*connection->peer());
   Ended();
 }
 

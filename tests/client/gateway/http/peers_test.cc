@@ -48,34 +48,67 @@ TEST(PeersTest, LongCallsAreGivenUpFreely) {
 }
 
 TEST(PeersTest, ConnectionsOfAnAddress) {
-  Peers peers(2);
+  Peers peers(20, 2);
   const auto first = peers.Connect(make_address("10.0.0.1"), kNow);
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(peers.Connect(make_address("::ffff:10.0.0.1"), kNow), first);
   EXPECT_EQ(peers.Connect(make_address("10.0.0.1"), kNow), nullptr);
   EXPECT_NE(peers.Connect(make_address("10.0.0.2"), kNow), nullptr);
-  Peers::Disconnect(*first);
+  peers.Disconnect(*first);
   EXPECT_EQ(peers.Connect(make_address("10.0.0.1"), kNow), first);
   EXPECT_EQ(peers.Connect(make_address("10.0.0.1"), kNow), nullptr);
 }
 
+class SharedConnectionsTest : public testing::Test {
+ protected:
+  // As many as this address may have.
+  int ConnectAll(uint32_t address) {
+    int connections = 0;
+    while (all_ < kAll && peers_.Connect(asio::ip::address_v4(address), kNow)) {
+      ++connections;
+      ++all_;
+    }
+    return connections;
+  }
+
+  static constexpr int kAll = 2000;
+  int all_ = 0;
+  Peers peers_{kAll, kAll / 2};
+};
+
+TEST_F(SharedConnectionsTest, AddressesWithManyLeaveSomeToOthers) {
+  EXPECT_EQ(ConnectAll(1), 1000);
+  EXPECT_EQ(ConnectAll(2), 820) << "15 times what it leaves to others";
+  EXPECT_GT(ConnectAll(3), 10);
+  EXPECT_EQ(ConnectAll(1), 0);
+  uint32_t others = 0;
+  while (ConnectAll(4 + others) > 0) ++others;
+  EXPECT_GE(others, kAll / 16);
+  EXPECT_EQ(all_, kAll);
+}
+
+TEST(PeersTest, OneAddressMayHaveAllWhereItIsToldTo) {
+  Peers peers(20, 20);
+  for (int i = 0; i < 20; ++i) EXPECT_NE(peers.Connect(make_address("10.0.0.1"), kNow), nullptr);
+}
+
 // A client chooses freely among the addresses of its network.
 TEST(PeersTest, NetworksOfIPv6AreOnePeer) {
-  Peers peers(10);
+  Peers peers(100, 10);
   const auto peer = peers.Connect(make_address("2001:db8::1"), kNow);
   EXPECT_EQ(peers.Connect(make_address("2001:db8::ff:ffff:0:0:1"), kNow), peer);
   EXPECT_NE(peers.Connect(make_address("2001:db8:0:100::1"), kNow), peer);
 }
 
 TEST(PeersTest, ForgetsThoseThatAreGone) {
-  Peers peers(10);
+  Peers peers(100, 10);
   const auto stays = peers.Connect(make_address("10.0.0.1"), kNow);
   const auto gave_up = peers.Connect(make_address("10.0.0.2"), kNow);
   gave_up->GaveUp(kNow, kNow);
-  Peers::Disconnect(*gave_up);
+  peers.Disconnect(*gave_up);
   for (int i = 0; i < 100'000; ++i) {
     const auto address = asio::ip::address_v4(static_cast<uint32_t>(0x0b000000 + i));
-    Peers::Disconnect(*peers.Connect(address, kNow));
+    peers.Disconnect(*peers.Connect(address, kNow));
     ASSERT_LE(peers.size(), 1000);
   }
   EXPECT_EQ(peers.Connect(make_address("10.0.0.1"), kNow), stays);
