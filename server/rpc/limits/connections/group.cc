@@ -25,7 +25,7 @@ double Group::Sum(Count count) const {
 void Group::CloseMost(Reason reason, Count count, double above, std::vector<Verdict>* closed) {
   if (above <= 0) return;
   std::ranges::sort(open, {}, [count](const Watched* one) {
-    return std::pair(one->seen.standing, -(one->*count)());
+    return std::pair(one->seen.standing, -(one->*count)() / one->served());
   });
   for (Watched* const one : open) {
     const double part = (one->*count)();

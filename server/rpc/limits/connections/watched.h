@@ -91,6 +91,9 @@ struct Watched {
   double new_bytes() const { return std::min(lately.bytes, bytes()); }
   double churn() const { return lately.churn(); }
   double live() const { return static_cast<double>(seen.live()); }
+  // Calls that were answered, and messages of answers; never 0. A gateway has many of both for each
+  // stream that it has open.
+  double served() const { return 1.0 + static_cast<double>(seen.succeeded + seen.sent); }
   double new_live() const { return std::min(lately.opened, live()); }
 
  private:

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
+#include <vector>
 
 #include "tests/server/rpc/limits/connections/limiter_test.h"
 
@@ -12,8 +14,10 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 using Reason = Group::Reason;
 
 using CrowdTest = LimiterTest;
@@ -37,6 +41,14 @@ TEST_F(CrowdTest, CallersWithoutAKeyAreClosedLast) {
   Storm(1, 8);
   Storm(5, 3);
   EXPECT_THAT(Look(milliseconds(1)), ElementsAre(5)) << "though others reset more";
+}
+
+TEST_F(CrowdTest, CallersThatWereServedMuchForWhatTheyHaveOpenAreClosedLast) {
+  for (int id = 1; id <= 20; ++id) OpenAlone(id, Standing::kCaller).started = id == 1 ? 900 : 600;
+  for (int id = 1; id <= 20; ++id) At(id).sent = id == 1 ? 50'000 : 1;
+  const std::vector<int64_t> closed = Look();
+  EXPECT_EQ(closed.size(), 19) << "12,300 are live, and then a tenth of 12,000";
+  EXPECT_THAT(closed, Not(Contains(1))) << "which has the most";
 }
 
 TEST_F(CrowdTest, WhatAClosedStormHasDoneCountsForNoOther) {
