@@ -234,6 +234,9 @@ void AddServerFlags(flags::Command app, ServerOptions& server, int64_t& keepaliv
   app.AddSetting("--host", server.host, "Address to listen on; 0.0.0.0 or :: for all").NotEmpty();
   app.AddSetting("--port", server.port, "Port to listen on; 0: a free one, printed to stdout")
       .Within(0, 65535);
+  app.AddSetting("--max-connections", server.max_connections,
+                 "Connections at once; where there are more, those that do nothing are closed")
+      .Within(1, 1'000'000);
   app.AddSetting("--max-prompt-tokens", server.limits.max_prompt_tokens,
                  "Longest prompt in tokens; 0: no limit")
       .NotNegative();

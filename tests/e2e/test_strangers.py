@@ -79,6 +79,17 @@ def test_strangers_make_room_for_callers(api, few, first_bytes):
     assert f"of {LIMIT} descriptors" in few.stderr()
 
 
+def test_idle_connections_make_room_for_callers_beyond_a_number(start):
+    server = start("--max-connections", 100)
+    strangers = connections(port_of(server), NO_CALL)
+    with grpc.insecure_channel(server.address) as channel:  # a new connection
+        models = server.api.model_grpc.ModelServiceStub(channel)
+        models.GetServerInfo(server.api.model.GetServerInfoRequest(), timeout=60, wait_for_ready=True)
+    assert sum(map(is_open, strangers)) < 150
+    close(strangers)
+    assert "about 100 connections are open (--max-connections)" in server.stderr()
+
+
 @pytest.mark.parametrize("first_bytes", [NO_MESSAGE, WATCH], ids=["no_message", "watch"])
 def test_calls_without_a_key_make_room_for_callers_with_one(api, tmp_path, first_bytes):
     file = tmp_path / "keys.txt"

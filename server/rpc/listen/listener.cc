@@ -54,6 +54,11 @@ constexpr milliseconds kShort{100};
 
 constexpr std::chrono::seconds kBetweenLines{1};
 
+// Of which clients get all that are not of the reserve. `own`: the newest that this process has.
+int MostDescriptors(const ListenerOptions& options, int own) {
+  return std::min(options.max_descriptors, Room::DescriptorsFor(own + 1 + options.max_connections));
+}
+
 // Whether a line may be written again; then the next one may be a while later.
 bool IsDue(steady_clock::time_point now, steady_clock::time_point& next) {
   if (now < next) return false;
@@ -80,7 +85,8 @@ Listener::Listener(ListeningSockets listening, const ListenerOptions& options, A
                    Descriptor epoll, Descriptor wake)
     : listening_(std::move(listening)),
       options_(options),
-      room_(listening_.port, options.tls, options.max_descriptors, options.max_handshakes,
+      most_descriptors_(MostDescriptors(options, wake.get())),
+      room_(listening_.port, options.tls, most_descriptors_, options.max_handshakes,
             options.key_holders),
       admission_(admission),
       waiting_(admission),
@@ -169,13 +175,14 @@ void Listener::Enter(Descriptor fd, Time now) {
   if (!peer) return;  // has gone already
   if (room_.IsShort(fd.get())) {
     const bool made = MakeRoom(now) && !room_.IsFull(fd.get());
-    if (!made) {
+    const bool enters = made || room_.IsKeptFor(fd.get(), *peer);
+    if (!enters) {
       ++refused_;
       ++closed_;
     }
     Pause(now + (made ? kSettle : kShort));
     LogShortage(now);
-    if (!made) return;
+    if (!enters) return;
   }
   if (strangers_.size() >= kMaxStrangers) CloseStrangers(now, kStrangersAtOnce);
   const int yes = 1;
@@ -312,10 +319,15 @@ void Listener::Resume() {
 
 void Listener::LogShortage(Time now) {
   if (!IsDue(now, next_shortage_)) return;
+  const std::string shortage = most_descriptors_ < options_.max_descriptors
+                                   ? absl::StrCat("about ", options_.max_connections,
+                                                  " connections are open (--max-connections)")
+                                   : absl::StrCat("nearly all of ", most_descriptors_,
+                                                  " descriptors are in use (ulimit -n)");
   spdlog::warn(
-      "nearly all of {} descriptors are in use (ulimit -n): closed {} connections since the start "
-      "that did nothing, had no key or could not be taken, {} of these as all others were busy",
-      options_.max_descriptors, closed_.load(), refused_);
+      "{}: closed {} connections since the start that did nothing, had no key or could not be "
+      "taken, {} of these as all others were busy",
+      shortage, closed_.load(), refused_);
 }
 
 void Listener::LogHandshakes(int closed, Time now) {

@@ -30,6 +30,8 @@ struct ListenerOptions {
   // For which what was sent to a client may stay unacknowledged, until the connection ends.
   std::chrono::milliseconds acknowledge{20'000};
   int max_descriptors = 1024;  // that this process may have
+  // About: what the process opens later counts, too. The guard needs 20 us to look at each.
+  int max_connections = 4096;
   size_t max_handshakes = Room::kMaxHandshakes;
   const KeyHolders* key_holders = nullptr;  // of a server with keys; must outlive the listener
 };
@@ -41,7 +43,8 @@ struct ListenerOptions {
 // nothing has been read. One that speaks HTTP/1 is told where to go. When descriptors are short,
 // strangers make room, those that are suspect or of a network with many first; then connections
 // that do nothing, or of clients without a key where one is needed. When all are busy, new ones are
-// closed at once.
+// closed at once, but for some of networks that have none. With max_connections it is as if no more
+// descriptors were there.
 class Listener {
  public:
   static constexpr size_t kMaxStrangers = 1024;
@@ -106,6 +109,7 @@ class Listener {
 
   ListeningSockets listening_;
   const ListenerOptions options_;
+  const int most_descriptors_;
   std::function<void(Descriptor)> take_;  // constant once the thread runs
   Room room_;
   const Admission* const admission_;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/network.h"
 #include "server/rpc/limits/connections/channelz.h"
 #include "server/rpc/limits/connections/close_connections.h"
 #include "server/rpc/limits/connections/process_sockets.h"
@@ -79,6 +80,13 @@ Room::Room(int port, bool tls, int max_descriptors, size_t max_handshakes,
       key_holders_(key_holders),
       settle_at_(max_handshakes + 1) {
   KeepSpares();
+}
+
+bool Room::IsKeptFor(int fd, const Address& peer) const {
+  if (fd >= most_ - reserve_ / 4) return false;
+  const std::vector<Address> peers = PeersAt(port_);
+  const auto network = [](const Address& one) { return NetworkOf(one.ip); };
+  return std::ranges::count(peers, network(peer), network) <= 1;
 }
 
 int Room::HandedOver(const Address& peer, Time now) {

@@ -2,6 +2,7 @@
 #ifndef TVQ_SERVER_RPC_LISTEN_ROOM_H_
 #define TVQ_SERVER_RPC_LISTEN_ROOM_H_
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -53,8 +54,17 @@ class Room {
   // free, so all smaller ones are taken.
   bool IsShort(int fd) const { return fd >= most_ - reserve_; }
 
-  // Whether it is of the reserve's second half, which clients do not get.
+  // Whether it is of the reserve's second half, which clients get if it IsKeptFor them.
   bool IsFull(int fd) const { return fd >= most_ - reserve_ / 2; }
+
+  // Whether `fd` is not of the reserve's last quarter, and `peer`, whose connection it is, has no
+  // other, nor has its network. Some 2 us for each descriptor.
+  bool IsKeptFor(int fd, const Address& peer) const;
+
+  // So many that `clients` of them are not of the reserve.
+  static constexpr int DescriptorsFor(int clients) {
+    return clients + std::min(kReserve, clients / 3);
+  }
 
   // gRPC has this client's connection from now on. Of too many that are in their handshake it
   // closes the oldest; returns how many.

@@ -97,6 +97,7 @@ ListenerOptions ListenerOptionsOf(const ServerOptions& options, const KeyHolders
   return {.tls = options.tls.enabled(),
           .acknowledge = options.keepalive_timeout,
           .max_descriptors = options.max_descriptors,
+          .max_connections = options.max_connections,
           .key_holders = key_holders};
 }
 

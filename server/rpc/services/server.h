@@ -15,6 +15,7 @@
 #include "server/rpc/calls/call_recorder.h"
 #include "server/rpc/calls/credentials.h"
 #include "server/rpc/limits/connections/connection_guard.h"
+#include "server/rpc/listen/listener.h"
 #include "server/rpc/services/drain_order.h"
 #include "server/rpc/services/model_service.h"
 #include "server/rpc/wire/convert.h"
@@ -39,6 +40,7 @@ struct ServerOptions {
   std::chrono::seconds keepalive_timeout{20};       // then it is taken for gone
   std::chrono::milliseconds stall_timeout{60'000};  // for which a snapshot waits for the client
   int max_descriptors = 1024;  // that the process may have open: files, connections
+  int max_connections = ListenerOptions().max_connections;
   int writers = 0;  // threads that write streams; 0: two where more than four cores may be used
   ConnectionLimits connections;
   RequestLimits limits;

@@ -89,7 +89,8 @@ std::string Complaint(const std::vector<std::string>& arguments) {
 TEST(FlagsTest, WhatIsNoNumberIsRefusedByName) {
   for (const std::string flag :
        {"--port", "--threads", "--max-num-seqs", "--max-num-batched-tokens", "--max-prompt-tokens",
-        "--session-ttl", "--state-memory-bytes", "--attention-skip-mass", "--metrics-port"}) {
+        "--max-connections", "--session-ttl", "--state-memory-bytes", "--attention-skip-mass",
+        "--metrics-port"}) {
     EXPECT_THAT(Complaint({flag, ""}), StartsWith(flag + ": it is empty, must be a number"));
     EXPECT_THAT(Complaint({flag, "many"}), StartsWith(flag + ": "));
     EXPECT_THAT(Complaint({flag, "-1"}), StartsWith(flag + ": "));

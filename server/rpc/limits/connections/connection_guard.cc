@@ -25,6 +25,10 @@ constexpr std::chrono::milliseconds kPeriod{10};
 // that in which others have the cores: in a storm that is most of it.
 constexpr int kShareOfTime = 5;
 
+// But so long after a look there may be another. With --max-connections (4,096) a look takes some
+// 90 ms, and a storm brings fewer streams from the one to the next than may be live at once.
+constexpr std::chrono::milliseconds kLongestPause{100};
+
 // Memory that has come. Bytes of requests may be the cause.
 constexpr int64_t kWorthALook = int64_t{8} << 20;
 
@@ -75,6 +79,10 @@ Standing StandingWithoutKeys(const Connection& connection) {
 
 }  // namespace
 
+std::chrono::nanoseconds PauseAfterLook(std::chrono::nanoseconds took) {
+  return std::min<std::chrono::nanoseconds>((kShareOfTime - 1) * took, kLongestPause);
+}
+
 ConnectionGuard::ConnectionGuard(const ConnectionLimits& limits, Admission* admission,
                                  KeyHolders* key_holders)
     : calls_worth_a_look_(CallsWorthALook(limits)),
@@ -108,7 +116,7 @@ void ConnectionGuard::LookAtConnections(Time begin) {
   alert_ = !sight.calm();
   admission_->Looked(std::move(sight));
   const auto took = ThreadTime() - used;
-  next_look_ = end + (kShareOfTime - 1) * took;
+  next_look_ = end + PauseAfterLook(took);
   look_by_ = end + std::max<std::chrono::nanoseconds>(kUnasked, kUnaskedShareOfTime * took);
 }
 

@@ -13,6 +13,9 @@
 
 namespace tvq {
 
+// Between a look at all connections, which took so much of a core's time, and the next.
+std::chrono::nanoseconds PauseAfterLook(std::chrono::nanoseconds took);
+
 // A thread that closes the connections of clients that open and reset streams too fast, which gRPC
 // 1.51 takes as long as memory lasts, and tells `admission` what it has seen.
 class ConnectionGuard {

@@ -248,6 +248,29 @@ TEST_F(ListenerTest, MakesRoomOfStrangersWhenDescriptorsAreShort) {
   EXPECT_GT(listener_->closed(), 0);
 }
 
+TEST_F(ListenerTest, ConnectionsAreBoundedAndSomeAreKeptForNetworksThatHaveNone) {
+  constexpr int kMost = 100;  // of both ends, which this process has
+  Start({.max_descriptors = RaiseDescriptorLimit(), .max_connections = kMost});
+  std::vector<Client> clients;
+  const auto is_taken = [&](int address) {
+    admission_.Looked({});
+    const size_t before = taken();
+    clients.push_back(Connect(address));
+    clients.back().Send(kHttp2);
+    while (taken() == before && clients.back().IsOpen()) absl::SleepFor(absl::Milliseconds(1));
+    return taken() > before;
+  };
+  while (is_taken(1)) {
+    ASSERT_LE(clients.size(), kMost / 2);
+  }
+  EXPECT_GE(clients.size(), kMost / 2 - 2);
+  EXPECT_FALSE(is_taken(1));
+  for (const int address : {2, 3}) {
+    EXPECT_TRUE(is_taken(address)) << address;
+    EXPECT_FALSE(is_taken(address)) << address << " has one now";
+  }
+}
+
 TEST_F(ListenerTest, ClosesAndLogsTheOldestOfTooManyHandshakes) {
   std::ostringstream log;
   const auto logger = spdlog::default_logger();

@@ -71,9 +71,17 @@ TEST(RoomTest, KeepsAPartOfTheDescriptors) {
   EXPECT_FALSE(Room(1, false, 1024).IsShort(1024 - 256 - 1));
   EXPECT_TRUE(Room(1, false, 1024).IsShort(1024 - 256));
   EXPECT_FALSE(Room(1, false, 1024).IsFull(1024 - 128 - 1));
-  EXPECT_TRUE(Room(1, false, 1024).IsFull(1024 - 128)) << "half of it is not for clients";
+  EXPECT_TRUE(Room(1, false, 1024).IsFull(1024 - 128)) << "half of it is not for them";
   EXPECT_FALSE(Room(1, false, 64).IsShort(47)) << "a quarter where there are few";
   EXPECT_TRUE(Room(1, false, 64).IsShort(48));
+}
+
+TEST(RoomTest, KeepsItOfSoManyDescriptorsThatTheRestIsForClients) {
+  for (const int clients : {1, 40, 100, 101, 102, 767, 768, 769, 4096}) {
+    const Room room(1, false, Room::DescriptorsFor(clients));
+    EXPECT_FALSE(room.IsShort(clients - 1)) << clients;
+    EXPECT_TRUE(room.IsShort(clients)) << clients;
+  }
 }
 
 void WaitForOpen(const GrpcConnection& grpc, size_t count) {

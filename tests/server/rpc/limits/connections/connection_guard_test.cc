@@ -12,6 +12,13 @@
 namespace tvq {
 namespace {
 
+TEST(PauseAfterLookTest, IsNeverLongHoweverManyConnectionsThereAre) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(PauseAfterLook(milliseconds(1)), milliseconds(4));
+  EXPECT_EQ(PauseAfterLook(milliseconds(25)), milliseconds(100));
+  EXPECT_EQ(PauseAfterLook(milliseconds(500)), milliseconds(100));
+}
+
 TEST(ConnectionGuardTest, LooksThoughFewCallsAndNoMemoryCome) {
   GrpcConnection grpc("127.0.0.1");
   GrpcConnection::Call first(grpc);
