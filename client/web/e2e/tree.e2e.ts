@@ -223,6 +223,65 @@ it('works with marks of any name', async () => {
   await expect.poll(() => button('Rewind to it').evaluate((node) => node === document.activeElement)).toBe(true);
 });
 
+it.each(['null', '5', '[null, 5, {"session": 5}]', '{"STORY": null}'])(
+  'takes nothing for what it remembers that is nothing of the kind: %s',
+  async (nonsense) => {
+    await tab.evaluate(
+      (text) => {
+        sessionStorage.setItem('tvq.tree.broken', text);
+        for (const name of ['names', 'forks', 'rewound']) localStorage.setItem(`tvq.${name}`, text);
+      },
+      nonsense.replace('STORY', story),
+    );
+    await tab.page.reload();
+    await tab.page.getByRole('heading', { name }).waitFor();
+    await expect.poll(() => tab.page.locator('.reading .text').textContent()).toContain('the carriage stopped');
+    await button('Fork').click();
+    await item(`${name} / 2`).waitFor();
+    expect(await unheld()).toEqual([]);
+    expect(await tab.page.getByRole('alert').count()).toBe(0);
+  },
+);
+
+it('copies the text and hands it out as a file, also when the session is gone', async () => {
+  tab.expectStatus(404);
+  await tab.context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  const words = 'It was late in the evening when the carriage stopped.';
+  const copied = async (): Promise<string> => {
+    await button('Copy the text').click();
+    await tab.page.getByText('Copied', { exact: true }).waitFor();
+    return tab.evaluate(() => navigator.clipboard.readText());
+  };
+  const handedOut = async (): Promise<string> => {
+    const coming = tab.page.waitForEvent('download');
+    await button('Download').click();
+    const download = await coming;
+    expect(download.suggestedFilename()).toBe(`${name.replaceAll(' ', '-')}.txt`);
+    return readFileSync(await download.path(), 'utf8');
+  };
+  expect([await copied(), await handedOut()]).toEqual([words, words]);
+  await call(url, 'DELETE', `/v1/sessions/${story}`);
+  await button('Refresh').click();
+  await tab.page.getByText('What was read of it last is here still').waitFor();
+  expect([await copied(), await handedOut()]).toEqual([words, words]);
+});
+
+it('copies all of a long text of which it shows the end, and says why it cannot', async () => {
+  tab.expectStatus(404);
+  await tab.context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  const more = ' Then he said that it was late.'.repeat(200);
+  await call(url, 'POST', `/v1/sessions/${story}/append`, { text: more });
+  await button('Refresh').click();
+  await button('Show all').waitFor();
+  await button('Copy the text').click();
+  await expect
+    .poll(() => tab.evaluate(() => navigator.clipboard.readText()))
+    .toBe(`It was late in the evening when the carriage stopped.${more}`);
+  await call(url, 'DELETE', `/v1/sessions/${story}`);
+  await button('Download').click();
+  await tab.page.getByRole('alert').filter({ hasText: story }).waitFor();
+});
+
 it('is walked by the arrow keys', async () => {
   await button('Fork').click();
   await item(`${name} / 2`).waitFor();

@@ -28,25 +28,19 @@ function copySelected(text: string): boolean {
   return done;
 }
 
-/** `label` says what is copied, where more than one thing can be. */
-export function copyButton(text: () => string, label?: string): HTMLButtonElement {
+/** `label` says what is copied, where more than one thing can be. A `text` that fails says why itself. */
+export function copyButton(text: () => string | Promise<string>, label?: string): HTMLButtonElement {
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const button = el(
-    'button',
-    {
-      type: 'button',
-      class: 'copy',
-      'aria-label': label,
-      onclick: () => {
-        void copy(text()).then((done) => {
-          button.textContent = done ? 'Copied' : 'Refused';
-          announce(done ? 'Copied.' : 'The browser does not let this page copy.');
-          clearTimeout(timer);
-          timer = setTimeout(() => (button.textContent = 'Copy'), TOLD_MS);
-        });
-      },
-    },
-    'Copy',
-  );
+  const tell = (done: boolean): void => {
+    button.textContent = done ? 'Copied' : 'Refused';
+    announce(done ? 'Copied.' : 'The browser does not let this page copy.');
+    clearTimeout(timer);
+    timer = setTimeout(() => (button.textContent = 'Copy'), TOLD_MS);
+  };
+  const onclick = (): void =>
+    void Promise.resolve(text())
+      .then(copy)
+      .then(tell, () => undefined);
+  const button = el('button', { type: 'button', class: 'copy', 'aria-label': label, onclick }, 'Copy');
   return button;
 }

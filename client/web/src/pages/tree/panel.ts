@@ -8,7 +8,7 @@ import { el, fill, newId, type Attributes, type Child } from '../../dom.ts';
 import { ago, bytes, count, duration, plural } from '../../text/format.ts';
 import { Action } from '../../ui/action.ts';
 import { copyButton } from '../../ui/copy.ts';
-import { download, fileName } from '../../ui/download.ts';
+import { download, downloadText, fileName } from '../../ui/download.ts';
 import { Lines } from '../../ui/lines.ts';
 import { announce, Notice } from '../../ui/notice.ts';
 import { brokenOf, forgetBroken, forgetHeld } from './broken.ts';
@@ -41,6 +41,11 @@ export class Panel {
   private readonly text = el('div', { class: 'text' });
   private readonly broken = new BrokenText();
   private readonly more = el('p', { class: 'hint' });
+  /** Tokens of the session before the text that is shown. */
+  private before = 0;
+  private readonly copy = copyButton(() => this.whole(), 'Copy the text');
+  private readonly download = button('Download', 'download', () => void this.handOut());
+  private readonly takeAway = el('div', { class: 'row' }, this.copy, this.download);
   private session: Session | null = null;
   private running: AbortController | null = null;
   private shownVersion = '';
@@ -52,6 +57,7 @@ export class Panel {
   private keepsBranch = true;
 
   constructor(private readonly host: PanelHost) {
+    this.copy.dataset['key'] = 'copy';
     this.show(null);
   }
 
@@ -61,6 +67,7 @@ export class Panel {
       this.running?.abort();
       this.notice.clear();
       this.shownVersion = '';
+      this.offer(false); // what is shown is another session's text still
       this.typed.clear();
     }
     this.session = session;
@@ -86,6 +93,7 @@ export class Panel {
         this.text,
         this.broken.node,
       ),
+      this.takeAway,
       this.notice.node,
       this.onward(session),
       this.branching(session),
@@ -102,8 +110,9 @@ export class Panel {
     const known = this.session?.id === id ? this.session : null;
     if (!known) this.show(null);
     this.notice.say('This session is not on the server any more.', known && ' What was read of it last is here still.');
-    const copy = copyButton(() => this.text.textContent ?? '');
-    if (known) fill(this.node, el('h2', {}, nameOf(known)), this.notice.node, this.text.parentElement, copy);
+    this.before = 0; // no more of it can be had
+    this.shownVersion = '';
+    if (known) fill(this.node, el('h2', {}, nameOf(known)), this.notice.node, this.text.parentElement, this.takeAway);
     else {
       this.broken.show(id);
       fill(this.node, this.notice.node, this.broken.node);
@@ -146,6 +155,8 @@ export class Panel {
       if (session.id !== this.session?.id || this.running) return;
       this.shownVersion = version;
       this.text.textContent = tail?.text ?? '';
+      this.before = tail?.before ?? 0;
+      this.offer(this.text.textContent !== '');
       this.broken.clear();
       fill(this.more);
       if (!tail) fill(this.more, 'No transcript is kept of this session: its text cannot be shown.');
@@ -180,6 +191,29 @@ export class Panel {
     const isAtEnd = reading.scrollTop + reading.clientHeight >= reading.scrollHeight - 1;
     this.broken.show(id);
     if (isAtEnd) reading.scrollTop = reading.scrollHeight;
+  }
+
+  /** Whether the text can be copied and downloaded. */
+  private offer(can: boolean): void {
+    this.copy.disabled = this.download.disabled = !can;
+  }
+
+  /** The session's text, also where its end alone is shown. */
+  private async whole(): Promise<string> {
+    const { session } = this;
+    if (!session || this.before === 0) return this.text.textContent ?? '';
+    try {
+      return (await tailOf(this.host.api, session, session.position))?.text ?? '';
+    } catch (error) {
+      this.fail(error);
+      throw error;
+    }
+  }
+
+  private async handOut(): Promise<void> {
+    const title = this.session ? nameOf(this.session) : '';
+    const text = await this.whole().catch(() => null);
+    if (text !== null) downloadText(text, `${fileName(title, 'text')}.txt`);
   }
 
   private title(session: Session): HTMLElement {
