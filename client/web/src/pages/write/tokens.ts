@@ -14,6 +14,9 @@ export function surprise(tokens: Token[]): number {
   return [1, 2.5, 5, 8].filter((limit) => bits > limit).length;
 }
 
+/** Alternatives that the card tells for each token of a piece of one, two, ...: it has the same room for all. */
+const ALTERNATIVES = [6, 2, 0, 0];
+
 export class TokenText {
   private readonly pieces = new WeakMap<Element, Piece>();
   private readonly card = el('div', { class: 'card', id: 'token-card', role: 'tooltip' });
@@ -62,7 +65,8 @@ export class TokenText {
     if (!piece || span === this.shown) return;
     this.hide();
     this.shown = span;
-    fill(this.card, ...piece.tokens.slice(0, 4).map(describe));
+    const told = piece.tokens.slice(0, ALTERNATIVES.length);
+    fill(this.card, ...told.map((token) => describe(token, ALTERNATIVES[told.length - 1]!)));
     span.setAttribute('aria-describedby', this.card.id);
     this.card.hidden = false;
     const box = this.page.getBoundingClientRect();
@@ -92,9 +96,9 @@ export class TokenText {
   }
 }
 
-function describe(token: Token): HTMLElement {
+function describe(token: Token, most: number): HTMLElement {
   const p = token.logprob === null ? null : Math.exp(token.logprob);
-  const rows = token.top.map(({ text, logprob }) => {
+  const rows = token.top.slice(0, most).map(({ text, logprob }) => {
     const share = Math.exp(logprob);
     const bar = el('span', { class: 'bar' });
     bar.style.setProperty('--share', share.toFixed(4));
