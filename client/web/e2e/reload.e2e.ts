@@ -1,6 +1,6 @@
 // What Write has after a reload: all that was there before it.
 
-import { expect, inject, it } from 'vitest';
+import { beforeEach, describe, expect, inject, it } from 'vitest';
 import { aWord, type Tab } from './browser.ts';
 import { call, type Session } from './calls.ts';
 import { eachInTab } from './each_test.ts';
@@ -25,9 +25,30 @@ async function write(words: string, most: number): Promise<void> {
   await tab.page.getByRole('button', { name: /^(Write|Continue)$/ }).click();
 }
 
+const go = () => tab.page.getByRole('button', { name: /^(Write|Continue)$/ });
+/** What the session holds, and what can be added to it. */
+const all = async () => (await text())! + (await box().inputValue());
+
 async function reload(): Promise<void> {
   await tab.page.reload();
-  await expect.poll(() => button('Continue').isEnabled()).toBe(true);
+  await expect.poll(() => go().isEnabled()).toBe(true);
+}
+
+/** Reloads the page while it waits for the answer to a call that `act` brings about, which may be `done`. */
+async function reloadWithin(method: string, url: RegExp, act: () => Promise<unknown>, done = false): Promise<void> {
+  let first = true;
+  let tell = (): void => undefined;
+  const held = new Promise<void>((resolve) => (tell = resolve));
+  await tab.page.route(url, async (route) => {
+    if (!first || route.request().method() !== method) return route.fallback();
+    first = false;
+    if (done) await route.fetch();
+    tell(); // never answered
+  });
+  await act();
+  await held;
+  await reload();
+  await tab.page.unroute(url);
 }
 
 it('shows who wrote what, and how surprising it was', async () => {
@@ -109,6 +130,83 @@ it('has the words of a turn that the server never got', async () => {
   await reload();
   expect(await box().inputValue()).toBe(' Then he');
   expect(await of('given')).toEqual(['The captain said']);
+});
+
+it.each([
+  ['session', /\/v1\/sessions$/],
+  ['text', /\/v1\/completions$/],
+])('has the words of the first turn that waited for its %s', async (_, url) => {
+  await reloadWithin('POST', url, () => write('The captain said', 8));
+  expect(await all()).toBe('The captain said');
+  await go().click();
+  await expect.poll(async () => (await of('written')).length).toBeGreaterThan(0);
+  await done();
+  expect(await of('given')).toEqual(['The captain said']);
+});
+
+const TAKING_BACK = { first: ['DELETE', /\/v1\/sessions\//], later: ['POST', /\/rewind$/] } as const;
+
+describe.each(['first', 'later'] as const)('while the %s turn is tried again', (which) => {
+  const words = which === 'first' ? 'The captain said' : ' Then he';
+  let before = '';
+  let seen = '';
+  beforeEach(async () => {
+    tab.expectStatus(404);
+    before = '';
+    if (which === 'later') {
+      await write('The captain said', 8);
+      await done();
+      before = (await text())!;
+    }
+    await write(words, 8);
+    await done();
+    seen = (await text())!;
+  });
+
+  it.each([false, true])('has all of it when the server was asked to take it back, and did: %s', async (did) => {
+    const [method, url] = TAKING_BACK[which];
+    await reloadWithin(method, url, () => button('Try again').click(), did);
+    expect([await text(), await all()]).toEqual([did ? before : seen, seen]);
+  });
+
+  it('has its words when the new text was not asked for yet', async () => {
+    const url = which === 'first' ? /\/v1\/sessions$/ : /\/marks$/;
+    await reloadWithin('POST', url, () => button('Try again').click());
+    expect([await text(), await all()]).toEqual([before, before + words]);
+  });
+});
+
+it('has the story when a branch of it was being saved', async () => {
+  await write('The captain said', 8);
+  await done();
+  const before = await text();
+  await button('Save as a branch').click();
+  await reloadWithin('POST', /\/fork$/, () => button('Save').click());
+  expect([await text(), await all()]).toEqual([before, before]);
+});
+
+it('opens the session that was being opened', async () => {
+  await write('The captain said', 8);
+  await done();
+  await box().fill(' and so');
+  const { id } = await call<Session>(url, 'POST', '/v1/sessions', { model: 'novels', keep_transcript: true });
+  await call(url, 'POST', `/v1/sessions/${id}/append`, { text: 'Another text' });
+  await reloadWithin('GET', new RegExp(`/v1/sessions/${id}`), () => tab.go(`write?session=${id}`));
+  expect([await text(), await box().inputValue()]).toEqual(['Another text', ' and so']);
+});
+
+it('has the story when the session that the address asks for is gone', async () => {
+  tab.expectStatus(404);
+  await write('The captain said', 8);
+  await done();
+  const before = await text();
+  const { id } = await call<Session>(url, 'POST', '/v1/sessions', { model: 'novels', keep_transcript: true });
+  await call(url, 'DELETE', `/v1/sessions/${id}`);
+  await tab.go(`write?session=${id}`);
+  await tab.page.getByRole('alert').filter({ hasText: id }).waitFor();
+  await reload();
+  await expect.poll(text).toBe(before);
+  await tab.page.getByRole('alert').filter({ hasText: id }).waitFor();
 });
 
 it('opens the story again when a server that was away is back', async () => {

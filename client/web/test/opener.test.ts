@@ -136,10 +136,10 @@ describe('another session that is asked for', () => {
     expect([text(), desk.story.session]).toEqual(['', null]);
   });
 
-  it('is told of where it is gone, and leaves the address', async () => {
+  it('is told of where it is gone, and the story before opens', async () => {
     gateway.sessions.delete(b);
     const { text, notice } = await reloaded(b, false);
-    expect([text(), notice()]).toEqual(['', `no session ${b}`]);
+    expect([text(), notice()]).toEqual([BEGUN, `no session ${b}`]);
   });
 });
 

@@ -3,7 +3,7 @@
 
 import { explain, isAbort, mayPass, serverCommand, wantsKey } from '../api/errors.ts';
 import { el, fill, type Child } from '../dom.ts';
-import { count, plural } from '../text/format.ts';
+import { count, plural, significant } from '../text/format.ts';
 import { keyButton } from './key.ts';
 
 export class Notice {
@@ -34,9 +34,12 @@ export class Notice {
     this.show('good', ...children);
   }
 
-  /** How far something is; null: nobody knows. Not read aloud each time. */
-  progress(what: string, done: number | null, of: number): void {
-    const figures = done === null ? plural(of, 'token') : `${count(done)} of ${plural(of, 'token')}`;
+  /** How far something is after so many seconds; null: nobody knows. Not read aloud each time. */
+  progress(what: string, done: number | null, of: number, seconds: number): void {
+    const figures =
+      done === null
+        ? plural(of, 'token')
+        : `${count(done)} of ${plural(of, 'token')}, ${significant(done / seconds)} a second`;
     this.show(
       'wait',
       what,

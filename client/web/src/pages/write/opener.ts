@@ -138,8 +138,9 @@ export class Opener {
     if (id) await this.load(id);
     else this.wanted = null;
     update();
-    // After the story, or asked for meanwhile.
-    if (this.wanted !== null && this.wanted !== id && !this.unsettled) await this.openWanted();
+    // After the story, or asked for meanwhile; the story where what was asked for is gone.
+    const after = this.next();
+    if (after !== null && after !== id && !this.unsettled) await this.openWanted();
   }
 
   /** The session holds something else than what is shown: shows that. */
