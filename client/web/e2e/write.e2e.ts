@@ -99,6 +99,41 @@ it('shows what else a token might have been, by mouse and by keys', async () => 
   await card.waitFor({ state: 'hidden' });
 });
 
+it('tells of each token in as much room: without others, of a long name, and of several', async () => {
+  const id = await otherSession('It was late, sir');
+  await tab.evaluate((session) => {
+    const likely = ['a', 'b', 'c', 'd', 'e', 'f'].flatMap((text, i) => [text, -1 - i]);
+    const long = ['captain '.repeat(20), -1, ...likely];
+    const several = (count: number) => Array.from({ length: count }, () => ['?', -1, ...likely]);
+    const pieces = [
+      ['It', ['It', null]],
+      [' was', [' was', -1, ...likely]],
+      [' la', long],
+      ['te', ...several(2)],
+      [',', ...several(3)],
+      [' si', ...several(4)],
+      ['r', ...several(7)],
+    ];
+    const story = { session, version: 1, writing: false, turn: 1, parts: [['written', pieces]] };
+    sessionStorage.setItem('tvq.write.story', JSON.stringify(story));
+    sessionStorage.setItem('tvq.write.session', session);
+  }, id);
+  await tab.page.reload();
+  await expect.poll(text).toBe('It was late, sir');
+  const card = tab.page.getByRole('tooltip');
+  const heights = new Set<number>();
+  const tokens = await tab.page.locator('.token').all();
+  expect(tokens.length).toBe(7);
+  for (const token of tokens) {
+    await token.focus();
+    await card.waitFor();
+    heights.add((await card.boundingBox())!.height);
+    expect(await card.evaluate((node) => node.scrollHeight <= node.clientHeight)).toBe(true);
+    expect(await card.evaluate((node) => node.scrollWidth <= node.clientWidth)).toBe(true);
+  }
+  expect(heights.size).toBe(1);
+});
+
 it('makes a new session of its text when the server has lost the old one', async () => {
   tab.expectStatus(404);
   await write('The captain said', 8);
@@ -330,11 +365,24 @@ it('labels both scales of the plot', async () => {
   expect((await marks('flat'))[2]).toBe('0 B');
 });
 
-it('shows that a long text is being read', async () => {
+it('shows how far a long text is read, and in what time it was', async () => {
+  let looks = 0;
+  await tab.page.route('**/v1/server', (route) => {
+    const json = {
+      requests_running: looks > 0 ? 1 : 0,
+      requests_waiting: 0,
+      prefill_tokens_computed: looks * 1000,
+      prefill_tokens_reused: 0,
+    };
+    looks += 1;
+    return route.fulfill({ json });
+  });
   const release = await hold('**/v1/completions');
   await write('The captain said that it was late. '.repeat(1000), 8);
   await tab.page.getByRole('progressbar', { name: 'Reading the text.' }).waitFor();
+  await tab.page.getByText(/\d,000 of [\d,]+ tokens, [\d,.]+ a second$/).waitFor();
   release();
   await done();
+  await tab.page.getByText(/^Read [\d,]+ tokens in [\d.]+ s\.$/).waitFor();
   expect(await tab.page.getByRole('progressbar').count()).toBe(0);
 });

@@ -5,7 +5,7 @@ import { isAway, isMissing } from '../../api/errors.ts';
 import type { Model } from '../../api/types.ts';
 import { el, newId } from '../../dom.ts';
 import { Aligner, type Piece } from '../../text/align.ts';
-import { plural } from '../../text/format.ts';
+import { plural, significant } from '../../text/format.ts';
 import { Action } from '../../ui/action.ts';
 import { copyButton } from '../../ui/copy.ts';
 import { downloadText, fileName } from '../../ui/download.ts';
@@ -204,7 +204,15 @@ class WritePage implements Page {
     let came: Piece[] = [];
     let state: [number, number] | null = null;
     let begun = false;
-    let reads = false;
+    let sent = 0;
+    const seconds = (): number => (performance.now() - sent) / 1000;
+    let reads: number | null = null;
+    let waits = false;
+    /** What was waited for is there: the notice says no longer how far it is. */
+    const waitNoMore = (): void => {
+      if (waits) this.notice.clear();
+      waits = false;
+    };
     const draw = (): void => {
       const follow = this.nearEnd();
       this.paper.write(came);
@@ -220,14 +228,19 @@ class WritePage implements Page {
       prompt,
       this.sampling.values(),
       {
-        onSend: () => meter.start(),
+        onSend: () => {
+          sent = performance.now();
+          meter.start();
+        },
         onRead: (tokens, of) => {
-          reads = true;
-          this.notice.progress('Reading the text.', tokens, of);
+          waits = true;
+          reads = of;
+          this.notice.progress('Reading the text.', tokens, of, seconds());
         },
         onPiece: (piece) => {
-          if (reads) this.notice.clear();
-          reads = false;
+          waitNoMore();
+          if (reads !== null) this.notice.say(`Read ${plural(reads, 'token')} in ${significant(seconds())} s.`);
+          reads = null;
           meter.add(piece.tokens.length || piece.ids.length);
           came.push(...aligner.push(piece.text, piece.tokens));
           frames.ask();
@@ -238,12 +251,15 @@ class WritePage implements Page {
           state = [tokens, bytes];
           frames.ask();
         },
-        onWait: (ms) => this.notice.wait(ms),
+        onWait: (ms) => {
+          waits = true;
+          this.notice.wait(ms);
+        },
       },
       control.signal,
     );
     if (this.left) return;
-    if (reads) this.notice.clear();
+    waitNoMore();
     came.push(...aligner.finish());
     draw();
     this.running = null;
@@ -285,7 +301,6 @@ class WritePage implements Page {
   private added(ending: Extract<Ending, { tokens: number }>): void {
     const follow = this.nearEnd();
     if (ending.kind === 'stopped') this.paper.add('written', ending.rest);
-    else this.notice.clear();
     this.opener.keep();
     this.follow(follow);
     announce(`${ending.kind === 'stopped' ? 'Stopped after' : 'Done:'} ${plural(ending.tokens, 'token')}.`);
