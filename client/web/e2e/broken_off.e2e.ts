@@ -60,6 +60,25 @@ async function broken(): Promise<string> {
   return all();
 }
 const serve = () => service.serveInstead(MODELS);
+const ready = () => expect.poll(() => button('Continue').isEnabled()).toBe(true);
+/** Has the server know the story as it is now after a crash. */
+async function save(): Promise<void> {
+  const id = await tab.evaluate(() => sessionStorage.getItem('tvq.write.session'));
+  await call(service.url, 'POST', `/v1/sessions/${id}/save`, {});
+}
+/** The server ends at the call that `act` brings about, and is there again; answers what was seen meanwhile. */
+async function diesWithin(url: RegExp, act: () => Promise<unknown>): Promise<string> {
+  let death: Promise<void> | null = null;
+  await tab.page.route(url, async (route) => {
+    await (death ??= service.serverDies());
+    await route.continue();
+  });
+  await act();
+  const seen = await broken();
+  await tab.page.unroute(url);
+  await serve();
+  return seen;
+}
 
 const ENDS: Record<string, () => Promise<void>> = {
   killed: () => service.serverDies(),
@@ -102,8 +121,7 @@ describe.each(Object.keys(ENDS))('the server was %s, and there was', (end) => {
   it.each(Object.keys(THEN))('%s: in a later turn', async (then) => {
     await write(OPENING, 8);
     await button('Continue').waitFor();
-    const id = await tab.evaluate(() => sessionStorage.getItem('tvq.write.session'));
-    await call(service.url, 'POST', `/v1/sessions/${id}/save`, {});
+    await save();
     const first = await paper();
     await writeOn(' Then he');
     await ENDS[end]!();
@@ -119,15 +137,7 @@ describe.each(Object.keys(ENDS))('the server was %s, and there was', (end) => {
 });
 
 it('has the words before the first token', async () => {
-  let death: Promise<void> | null = null;
-  await tab.page.route('**/v1/completions', async (route) => {
-    await (death ??= service.serverDies());
-    await route.continue();
-  });
-  await write(OPENING, 8);
-  expect(await broken()).toBe(OPENING);
-  await tab.page.unroute('**/v1/completions');
-  await serve();
+  expect(await diesWithin(/\/v1\/completions$/, () => write(OPENING, 8))).toBe(OPENING);
   await expect.poll(() => box().inputValue()).toBe(OPENING);
   await hasAndGoesOn(OPENING);
 });
@@ -162,10 +172,9 @@ it('has the text when the page was reloaded as the server ended', async () => {
 it('has a turn that was done and that the server lost', async () => {
   await write(OPENING, 8);
   await button('Continue').waitFor();
-  const id = await tab.evaluate(() => sessionStorage.getItem('tvq.write.session'));
-  await call(service.url, 'POST', `/v1/sessions/${id}/save`, {});
+  await save();
   await write(' Then he', 8);
-  await expect.poll(() => go().isEnabled()).toBe(true);
+  await ready();
   const seen = await paper();
   await service.serverDies();
   await serve();
@@ -173,6 +182,68 @@ it('has a turn that was done and that the server lost', async () => {
   await button('Continue').click();
   await expect.poll(async () => (await all()).includes(' and so') && go().isEnabled()).toBe(true);
   expect((await all()).slice(0, seen.length + 7)).toBe(`${seen} and so`);
+});
+
+const TAKING_BACK = { first: /\/v1\/sessions\//, later: /\/rewind$/ };
+const WRITING_ANEW = { first: /\/v1\/sessions$/, later: /\/v1\/completions$/ };
+
+describe.each(['first', 'later'] as const)('the server was killed while the %s turn was tried again', (which) => {
+  let before = '';
+  beforeEach(async () => {
+    before = '';
+    await write(OPENING, 8);
+    await ready();
+    if (which === 'first') return save();
+    before = await paper();
+    await write(' Then he', 8);
+    await ready();
+    await save();
+  });
+
+  it('before it was taken back: has all of it, and tries again', async () => {
+    const seen = await paper();
+    expect(await diesWithin(TAKING_BACK[which], () => button('Try again').click())).toBe(seen);
+    await expect.poll(() => alerts().count()).toBe(0);
+    await button('Try again').click();
+    await ready();
+    await expect.poll(paper).toContain(which === 'first' ? OPENING : `${before} Then he`);
+    expect(await alerts().count()).toBe(0);
+  });
+
+  it('before the new text: has its words', async () => {
+    const words = which === 'first' ? OPENING : `${before} Then he`;
+    expect(await diesWithin(WRITING_ANEW[which], () => button('Try again').click())).toBe(words);
+    await hasAndGoesOn(words);
+  });
+});
+
+it.each(['all', 'its beginning'])('saves a branch when the server was killed meanwhile and has %s', async (held) => {
+  await write(OPENING, 8);
+  await ready();
+  if (held === 'its beginning') await save();
+  await write(' Then he', 8);
+  await ready();
+  if (held === 'all') await save();
+  const seen = await paper();
+  const link = tab.page.getByRole('link', { name: 'Show it in the tree' });
+  await button('Save as a branch').click();
+  expect(await diesWithin(/\/fork$/, () => button('Save').click())).toBe(seen);
+  await expect.poll(() => alerts().count()).toBe(0);
+  await button('Save').click();
+  if (held === 'its beginning') await tab.page.getByText('What it does not hold is in the box below').waitFor();
+  else await link.waitFor();
+  expect(await all()).toBe(seen);
+});
+
+it('has the story when the server was killed while another session was opened, and opens that', async () => {
+  await write(OPENING, 8);
+  await ready();
+  const seen = await paper();
+  const { id } = await call<Session>(service.url, 'POST', '/v1/sessions', { model: 'novels', keep_transcript: true });
+  await call(service.url, 'POST', `/v1/sessions/${id}/append`, { text: 'Another text' });
+  await call(service.url, 'POST', `/v1/sessions/${id}/save`, {});
+  expect(await diesWithin(new RegExp(`/v1/sessions/${id}`), () => tab.go(`write?session=${id}`))).toBe(seen);
+  await expect.poll(paper).toBe('Another text');
 });
 
 it.each(['no reload', 'a reload'])('has the text when its model is gone, with %s', async (then) => {

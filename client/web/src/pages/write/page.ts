@@ -344,15 +344,19 @@ class WritePage implements Page {
     } catch (error) {
       const parted = await this.story.parted(error);
       this.running = null;
-      if (parted) await this.opener.reopen();
-      else if (isMissing(error)) this.opener.moveToBox();
-      else this.fail(error);
-      this.update();
-      return;
+      return this.refused(error, parted);
     }
     const { prompt } = this.paper.manuscript;
     this.paper.undo();
     await this.run(model, prompt, control);
+  }
+
+  /** A call on the session was refused; it may hold something else than what is shown, or be gone. */
+  private async refused(error: unknown, parted: boolean): Promise<void> {
+    if (parted) await this.opener.reopen();
+    else if (isMissing(error)) this.opener.moveToBox();
+    else this.fail(error);
+    this.update();
   }
 
   private startOver(): void {
@@ -374,7 +378,10 @@ class WritePage implements Page {
       this.notice.say(`Saved “${made.label}”. `, link, '.');
       this.branchForm.end();
     } catch (error) {
-      this.fail(error);
+      const parted = await this.story.parted(error);
+      // What was begun meanwhile tells itself what the session holds.
+      if (this.running || this.opener.busy) this.fail(error);
+      else await this.refused(error, parted);
     }
   }
 
