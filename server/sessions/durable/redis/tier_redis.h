@@ -13,7 +13,8 @@
 namespace tvq {
 
 struct RedisTierOptions {
-  int64_t budget_bytes = 0;  // of the states of all sessions in this Redis; 0: BudgetWithin its free memory
+  // Of the states of all sessions in this Redis; 0: BudgetWithin its free memory.
+  int64_t budget_bytes = 0;
   int64_t piece_bytes = int64_t{8} << 20;
   RedisTimeouts timeouts;
 };
