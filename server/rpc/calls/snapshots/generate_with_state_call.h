@@ -63,8 +63,8 @@ class GenerateWithStateCall
   // One thread at a time: gRPC when a message has come, then the task that takes it; the task that
   // makes the tail.
   std::unique_ptr<SnapshotReceiver> receiver_;
-  grpc::ByteBuffer in_;  // of the read in flight
-  int64_t reads_ = 0;    // begun
+  grpc::ByteBuffer in_;          // of the read in flight
+  int64_t reads_ = 0;            // begun
   v1::GenerateRequest message_;  // until it was converted
   const ServedModel* model_ = nullptr;
   GenerateOutput output_;
