@@ -268,7 +268,8 @@ TEST_F(AnswerRoomTest, AnAnswerToARetryNeedsSome) {
   ExpectOk(generate);
   kept = log_.reply;
   ASSERT_GT(kept.size(), 300U << 10);
-  ASSERT_EQ(FillRoom(kAnasKey), 2);
+  int filled = 0;
+  WaitUntil([&] { return (filled += FillRoom(kAnasKey)) == 2; });  // the call gives its own back
   ExpectRefused(generate);
   exports_.clear();
   ExpectOk(generate);
@@ -276,7 +277,7 @@ TEST_F(AnswerRoomTest, AnAnswerToARetryNeedsSome) {
 
 // Its request has no place any more.
 TEST_F(AnswerRoomTest, OutputThatIsNotReadNeedsSome) {
-  constexpr int kCalls = 40;
+  constexpr int kCalls = 60;
   constexpr int32_t kTokens = 400;
   v1::GenerateRequest request;
   request.set_text("abc");
@@ -307,9 +308,9 @@ TEST_F(AnswerRoomTest, OutputThatIsNotReadNeedsSome) {
     EXPECT_THAT(status.error_message(), testing::HasSubstr("its reader is behind by"));
     EXPECT_EQ(open.context->GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 1U);
   }
-  // 250 bytes a token.
-  EXPECT_GT(whole, 10);
-  EXPECT_LT(whole, 25);
+  // 160 to 260 bytes a token.
+  EXPECT_GT(whole, 15);
+  EXPECT_LT(whole, 40);
 }
 
 TEST_F(AnswerRoomTest, ACallThatGetsNoneHasHadItsEffect) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <stop_token>
@@ -387,6 +388,9 @@ TEST(OpenCallsTest, DoNotKeepTheirRequests) {
   std::vector<std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>>> calls;
   for (grpc::ClientContext& context : contexts) {
     calls.push_back(stub->Generate(&context, request));
+    while (engine.engine->stats().requests_finished < std::ssize(calls)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
   for (const auto& call : calls) {
     for (v1::GenerateResponse message; call->Read(&message);) continue;
