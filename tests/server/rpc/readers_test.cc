@@ -383,12 +383,18 @@ TEST(OpenCallsTest, DoNotKeepTheirRequests) {
   request.set_text("abc");
   request.GetReflection()->MutableUnknownFields(&request)->AddLengthDelimited(
       10000, std::string(1 << 20, 'x'));
-  const auto stub = v1::GenerationService::NewStub(NarrowChannel((*server)->port()));
+  const auto channel = NarrowChannel((*server)->port());
+  grpc::ClientContext first;  // a client that has had an answer may send much
+  v1::GetServerInfoResponse info;
+  ASSERT_TRUE(v1::ModelService::NewStub(channel)->GetServerInfo(&first, {}, &info).ok());
+  const auto stub = v1::GenerationService::NewStub(channel);
   std::vector<grpc::ClientContext> contexts(kCalls);
   std::vector<std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>>> calls;
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   for (grpc::ClientContext& context : contexts) {
     calls.push_back(stub->Generate(&context, request));
-    while (engine.engine->stats().requests_finished < std::ssize(calls)) {
+    while (engine.engine->stats().requests_finished < std::ssize(calls) &&
+           std::chrono::steady_clock::now() < patience) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
