@@ -167,8 +167,11 @@ absl::Status Chat::Stream(const v1::GenerateRequest& request) {
   Reading reading(globals_, request);
   Output output(globals_.json ? Output::Printed::kNothing : Output::Printed::kText);
   const auto stream = globals_.client->Generate(request, globals_.Call());
-  const Interrupt::Guard guard(*globals_.interrupt, [&] { stream->Cancel(); });
-  const absl::Status status = output.Add(*stream, [&] { reading.Done(); });
+  absl::Status status;
+  {  // not to the end of the line: who sees that may press Ctrl-C
+    const Interrupt::Guard guard(*globals_.interrupt, [&] { stream->Cancel(); });
+    status = output.Add(*stream, [&] { reading.Done(); });
+  }
   const bool interrupted = absl::IsCancelled(status) && globals_.interrupt->happened();
   if (!status.ok() && !interrupted) return status;
   interrupted_ = interrupted;
