@@ -123,6 +123,7 @@ absl::Status CheckArgs(const Device&, const GatedOutputArgs& args) {
       CheckChunk(kOp, rows, args.chunk_rows),
       CheckShape(kOp, "o", args.o, {rows, in}),
       CheckShape(kOp, "g", args.g, {rows, in}),
+      CheckOptional(kOp, "bias", args.bias, {out}),
       CheckShape(kOp, "y", args.y, {rows, out}),
   });
 }

@@ -75,14 +75,15 @@ struct LinearArgs {
   int64_t chunk_rows = 0;
 };
 
-// y += (o * g) W^T: the output projection of a gated attention unit with its residual.
-// o, g [N, in], W [out, in], y [N, out].
+// y += (o * g) W^T + bias: the output projection of a gated attention unit with its residual, and of
+// a gated MLP. o, g [N, in], W [out, in], bias [out] or empty, y [N, out].
 struct GatedOutputArgs {
   Matrix<const float> o;
   Matrix<const float> g;
   const LinearWeight* weight = nullptr;
   Matrix<float> y;
   int64_t chunk_rows = 0;
+  Vector<const float> bias;
 };
 
 }  // namespace tvq

@@ -17,6 +17,8 @@
   OP(linear, Linear, __VA_ARGS__)                                     \
   OP(gated_output, GatedOutput, __VA_ARGS__)                          \
   OP(qkvg_projection, QkvgProjection, __VA_ARGS__)                    \
+  OP(rotary_angles, RotaryAngles, __VA_ARGS__)                        \
+  OP(rotary_heads, RotaryHeads, __VA_ARGS__)                          \
   OP(pack_head_keys, PackHeadKeys, __VA_ARGS__)                       \
   OP(head_scores, HeadScores, __VA_ARGS__)                            \
   OP(features, Features, __VA_ARGS__)                                 \

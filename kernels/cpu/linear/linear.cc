@@ -18,8 +18,11 @@ absl::Status CpuLinear(Device& device, const LinearArgs& args) {
 }
 
 absl::Status CpuGatedOutput(Device& device, const GatedOutputArgs& args) {
-  const OutputColumns columns{
-      .count = args.weight->out, .y = args.y.data, .stride = args.weight->out, .accumulate = true};
+  const OutputColumns columns{.count = args.weight->out,
+                              .y = args.y.data,
+                              .stride = args.weight->out,
+                              .bias = args.bias.data,
+                              .accumulate = true};
   RunLinear(AsCpu(device), *args.weight, {.x = args.o, .times = args.g.data}, {&columns, 1});
   return absl::OkStatus();
 }

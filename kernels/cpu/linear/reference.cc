@@ -87,7 +87,8 @@ absl::Status ReferenceGatedOutput(Device&, const GatedOutputArgs& args) {
     for (size_t i = 0; i < gated.size(); ++i) gated[i] = args.o.row(n)[i] * args.g.row(n)[i];
     for (int64_t o = 0; o < args.weight->out; ++o) {
       float& out = args.y.row(n)[o];
-      out = static_cast<float>(out + ReferenceDot(gated.data(), *args.weight, o));
+      const double bias = args.bias.empty() ? 0.0 : args.bias.data[o];
+      out = static_cast<float>(out + ReferenceDot(gated.data(), *args.weight, o) + bias);
     }
   }
   return absl::OkStatus();

@@ -10,8 +10,8 @@ namespace tvq {
 
 // As NormRows; x, out [width], out may be x; gain, bias [width] or null. The order of the sums
 // depends on `width` and the instruction set alone.
-void NormRow(Norm norm, const float* x, const float* gain, const float* bias, int64_t width,
-             float* out);
+void NormRow(Norm norm, float epsilon, const float* x, const float* gain, const float* bias,
+             int64_t width, float* out);
 
 // Query heads of a gated attention unit: n = x / sqrt(mean(x^2) + epsilon) * t; out_u = n + u,
 // out_w = n + w. All [width]; out_u may be x.

@@ -23,7 +23,7 @@ namespace HWY_NAMESPACE {
 using Floats = hn::ScalableTag<float>;
 
 // 1 / sqrt(mean(x^2) + epsilon), by four vectors of partial sums.
-float InverseRms(const float* x, int64_t width) {
+float InverseRms(const float* x, int64_t width, float epsilon) {
   const Floats d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   auto s0 = hn::Zero(d);
@@ -47,7 +47,7 @@ float InverseRms(const float* x, int64_t width) {
   }
   const auto sum = hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
   const float squares = hn::GetLane(hn::SumOfLanes(d, sum));
-  return 1.0F / std::sqrt(squares / static_cast<float>(width) + kRmsNormEpsilon);
+  return 1.0F / std::sqrt(squares / static_cast<float>(width) + epsilon);
 }
 
 // add(sum, x) over all of x, by four vectors of partial sums; the last lanes may lack an x.
@@ -74,22 +74,24 @@ float SumRow(const float* x, int64_t width, const Add& add) {
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
 }
 
-float InverseDeviation(const float* x, float mean, int64_t width) {
+float InverseDeviation(const float* x, float mean, int64_t width, float epsilon) {
   const auto square = [&](auto sum, auto v) HWY_ATTR {
     const auto rest = hn::Sub(v, hn::Set(Floats(), mean));
     return hn::MulAdd(rest, rest, sum);
   };
   const float variance = SumRow(x, width, square) / static_cast<float>(width);
-  return 1.0F / std::sqrt(variance + kLayerNormEpsilon);
+  return 1.0F / std::sqrt(variance + epsilon);
 }
 
-void NormRowImpl(Norm norm, const float* x, const float* gain, const float* bias, int64_t width,
-                 float* out) {
+void NormRowImpl(Norm norm, float epsilon, const float* x, const float* gain, const float* bias,
+                 int64_t width, float* out) {
   const Floats d;
+  epsilon = EpsilonOf(norm, epsilon);
   const bool layer = norm == Norm::kLayer;
   const auto plain = [](auto sum, auto v) HWY_ATTR { return hn::Add(sum, v); };
   const float mean = layer ? SumRow(x, width, plain) / static_cast<float>(width) : 0;
-  const auto factor = hn::Set(d, layer ? InverseDeviation(x, mean, width) : InverseRms(x, width));
+  const auto factor =
+      hn::Set(d, layer ? InverseDeviation(x, mean, width, epsilon) : InverseRms(x, width, epsilon));
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < width; i += lanes) {
     const size_t count = static_cast<size_t>(width - i);
@@ -103,7 +105,7 @@ void NormRowImpl(Norm norm, const float* x, const float* gain, const float* bias
 void RmsNormQueryImpl(const float* x, float t, const float* u, const float* w, int64_t width,
                       float* out_u, float* out_w) {
   const Floats d;
-  const auto factor = hn::Set(d, InverseRms(x, width) * t);
+  const auto factor = hn::Set(d, InverseRms(x, width, kRmsNormEpsilon) * t);
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < width; i += lanes) {
     const size_t count = static_cast<size_t>(width - i);
@@ -115,7 +117,7 @@ void RmsNormQueryImpl(const float* x, float t, const float* u, const float* w, i
 
 void RmsNormKeyImpl(float* x, float t, int64_t width) {
   const Floats d;
-  const auto factor = hn::Set(d, InverseRms(x, width) * t);
+  const auto factor = hn::Set(d, InverseRms(x, width, kRmsNormEpsilon) * t);
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < width; i += lanes) {
     const size_t count = static_cast<size_t>(width - i);
@@ -137,9 +139,9 @@ HWY_EXPORT(RmsNormKeyImpl);
 
 }  // namespace
 
-void NormRow(Norm norm, const float* x, const float* gain, const float* bias, int64_t width,
-             float* out) {
-  HWY_DYNAMIC_DISPATCH(NormRowImpl)(norm, x, gain, bias, width, out);
+void NormRow(Norm norm, float epsilon, const float* x, const float* gain, const float* bias,
+             int64_t width, float* out) {
+  HWY_DYNAMIC_DISPATCH(NormRowImpl)(norm, epsilon, x, gain, bias, width, out);
 }
 
 void RmsNormQuery(const float* x, float t, const float* u, const float* w, int64_t width,
@@ -155,7 +157,8 @@ absl::Status CpuNormRows(Device& device, const NormRowsArgs& args) {
   const int64_t rows = args.x.dim(0);
   const int64_t width = args.x.dim(1);
   RunTasks(AsCpu(device), rows, rows * width * 4, [&](int64_t row) {
-    NormRow(args.norm, args.x.row(row), args.gain.data, args.bias.data, width, args.out.row(row));
+    NormRow(args.norm, args.epsilon, args.x.row(row), args.gain.data, args.bias.data, width,
+            args.out.row(row));
   });
   return absl::OkStatus();
 }

@@ -8,7 +8,7 @@ namespace tvq {
 absl::Status ReferenceNormRows(Device&, const NormRowsArgs& args) {
   const int64_t width = args.x.dim(1);
   const bool layer = args.norm == Norm::kLayer;
-  const double epsilon = layer ? kLayerNormEpsilon : kRmsNormEpsilon;
+  const double epsilon = EpsilonOf(args.norm, args.epsilon);
   for (int64_t i = 0; i < args.x.dim(0); ++i) {
     const float* x = args.x.row(i);
     double mean = 0;

@@ -20,7 +20,7 @@ void Project(CpuDevice& device, const QkvgProjectionArgs& args) {
   const int64_t width = args.x.dim(1);
   float* normed = device.Scratch<float>(kFirstFreeSlot, rows * width);
   const auto norm_row = [&](int64_t row) {
-    NormRow(args.norm, args.x.row(row), args.gain.data, args.bias.data, width,
+    NormRow(args.norm, kOwnEpsilon, args.x.row(row), args.gain.data, args.bias.data, width,
             normed + row * width);
   };
 

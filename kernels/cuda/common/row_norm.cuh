@@ -22,7 +22,7 @@ constexpr int kNormThreads = 256;
 // sum_of(term): the sum of term(sum so far, element), in that order. LayerNorm adds twice, values
 // and then squares of what differs from their mean.
 template <class SumOf>
-__device__ RowNorm NormBySums(Norm norm, int64_t width, const SumOf& sum_of) {
+__device__ RowNorm NormBySums(Norm norm, float epsilon, int64_t width, const SumOf& sum_of) {
   const auto elements = static_cast<float>(width);
   RowNorm row;
   if (norm == Norm::kLayer) row.mean = sum_of(Add()) / elements;
@@ -30,14 +30,14 @@ __device__ RowNorm NormBySums(Norm norm, int64_t width, const SumOf& sum_of) {
     const float difference = x - mean;
     return fmaf(difference, difference, sum);
   });
-  const float epsilon = norm == Norm::kLayer ? kLayerNormEpsilon : kRmsNormEpsilon;
-  row.scale = 1 / sqrtf(squares / elements + epsilon);
+  row.scale = 1 / sqrtf(squares / elements + EpsilonOf(norm, epsilon));
   return row;
 }
 
 // Of a row [width], for every thread of a block of kNormThreads. `partial` as for BlockReduce.
-__device__ inline RowNorm NormOfRow(Norm norm, const float* x, int64_t width, float* partial) {
-  return NormBySums(norm, width, [&](const auto& term) {
+__device__ inline RowNorm NormOfRow(Norm norm, const float* x, int64_t width, float* partial,
+                                    float epsilon = kOwnEpsilon) {
+  return NormBySums(norm, epsilon, width, [&](const auto& term) {
     constexpr int kAtOnce = 4;  // elements that are on their way
     float sum = 0;
 #pragma unroll 1
@@ -61,7 +61,7 @@ __device__ inline RowNorm NormOfRow(Norm norm, const float* x, int64_t width, fl
 // barrier, and several rows at a time.
 __device__ inline RowNorm NormOfRowByWarp(Norm norm, const float* x, int width) {
   constexpr int kWarps = kNormThreads / kWarp;
-  return NormBySums(norm, width, [&](const auto& term) {
+  return NormBySums(norm, kOwnEpsilon, width, [&](const auto& term) {
     float sum[kWarps] = {};
     for (int first = LaneId(); first < width; first += kNormThreads) {
       float value[kWarps];

@@ -67,6 +67,7 @@ absl::Status CudaGatedOutput(Device& device, const GatedOutputArgs& args) {
   return RunLinear(device,
                    {.source = {.x = args.o, .gate = args.g.data, .chunk_rows = args.chunk_rows},
                     .weight = args.weight,
+                    .bias = args.bias.data,
                     .accumulate = true,
                     .columns = {{0, out, args.y.data, out, Activation::kNone}},
                     .column_count = 1});

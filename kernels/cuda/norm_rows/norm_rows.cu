@@ -15,12 +15,12 @@ struct Shared {
 };
 
 __global__ void __launch_bounds__(kNormThreads)
-    NormKernel(Norm norm, const float* x, const float* gain, const float* bias, int64_t width,
-               float* out) {
+    NormKernel(Norm norm, float epsilon, const float* x, const float* gain, const float* bias,
+               int64_t width, float* out) {
   LetSuccessorBegin();
   WaitForPredecessor();
   const int64_t row = static_cast<int64_t>(blockIdx.x) * width;
-  const RowNorm normed = NormOfRow(norm, x + row, width, BlockShared<Shared>().partial);
+  const RowNorm normed = NormOfRow(norm, x + row, width, BlockShared<Shared>().partial, epsilon);
   for (int64_t i = threadIdx.x; i < width; i += kNormThreads) {
     float y = normed(x[row + i]);
     if (gain != nullptr) y *= gain[i];
@@ -35,8 +35,8 @@ absl::Status CudaNormRows(Device& device, const NormRowsArgs& args) {
   const int64_t rows = args.x.dim(0);
   if (rows == 0) return absl::OkStatus();
   return Launch("NormRows", device, {.blocks = rows, .threads = kNormThreads, .overlaps = true},
-                NormKernel, args.norm, args.x.data, args.gain.data, args.bias.data, args.x.dim(1),
-                args.out.data);
+                NormKernel, args.norm, args.epsilon, args.x.data, args.gain.data, args.bias.data,
+                args.x.dim(1), args.out.data);
 }
 
 }  // namespace tvq::TVQ_CUDA

@@ -165,6 +165,7 @@ TEST_P(LinearTest, GatedOutputAgreesWithTheReference) {
       const std::vector<float> g = RandomFloats(rows * in, 2);
       const std::vector<float> w = RandomFloats(out * in, 3);
       const std::vector<float> y0 = RandomFloats(rows * out, 4);
+      const std::vector<float> bias = rows == 7 ? std::vector<float>() : RandomFloats(out, 5);
       std::vector<float> product(o.size());
       std::transform(o.begin(), o.end(), g.begin(), product.begin(), std::multiplies<>());
       const std::vector<float> rounded = RoundedRows(GetParam(), product, in);
@@ -172,11 +173,13 @@ TEST_P(LinearTest, GatedOutputAgreesWithTheReference) {
                            const std::vector<float>& g) {
         const LinearWeight weight = Pack(device, w, out, in);
         const DeviceArray<float> o_in(device, o), g_in(device, g), y_out(device, y0);
+        const DeviceArray<float> b(device, bias);
         EXPECT_TRUE(GatedOutput(device, {.o = {o_in.data(), {rows, in}},
                                          .g = {g_in.data(), {rows, in}},
                                          .weight = &weight,
                                          .y = {y_out.data(), {rows, out}},
-                                         .chunk_rows = chunk_rows})
+                                         .chunk_rows = chunk_rows,
+                                         .bias = {b.data(), {std::ssize(bias)}}})
                         .ok());
         return y_out.Read();
       };
@@ -185,7 +188,7 @@ TEST_P(LinearTest, GatedOutputAgreesWithTheReference) {
           run(*reference_, rounded, std::vector<float>(rounded.size(), 1));
       const std::vector<float> used = WeightsAs(GetParam().dtype, w, in);
       for (size_t i = 0; i < y.size(); ++i) {
-        double terms = 0;
+        double terms = bias.empty() ? 0 : std::abs(bias[i % static_cast<size_t>(out)]);
         for (int64_t c = 0; c < in; ++c) {
           const auto xi =
               i / static_cast<size_t>(out) * static_cast<size_t>(in) + static_cast<size_t>(c);

@@ -118,6 +118,18 @@ TEST_P(NormRowsTest, MayWriteOverItsInput) {
   EXPECT_EQ(memory.Read(), Run(*device_, x, 37));
 }
 
+// So small a row shows what is added to its squares.
+TEST_P(NormRowsTest, TakesTheEpsilonThatIsGiven) {
+  const std::vector<float> x = {2e-3F, -2e-3F, 2e-3F, -2e-3F};
+  const DeviceArray<float> in(*device_, x), out(*device_, std::vector<float>(4, NAN));
+  ASSERT_TRUE(NormRows(*device_, {.norm = GetParam().norm,
+                                  .x = {in.data(), {1, 4}},
+                                  .out = {out.data(), {1, 4}},
+                                  .epsilon = 1.2e-5F})
+                  .ok());
+  EXPECT_NEAR(out.Read()[0], 0.5F, 1e-5);
+}
+
 TEST_P(NormRowsTest, ConstantRowsAreZeroOrOne) {
   std::vector<float> x(2 * 33, 0);
   std::fill(x.begin() + 33, x.end(), layer() ? 1024.0F : 1e18F);

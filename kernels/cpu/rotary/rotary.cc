@@ -1,0 +1,105 @@
+// A pass over what was projected while it is still in cache, a task a row.
+#include "kernels/ops/rotary.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/norm_rows/norm_row.h"
+#include "kernels/cpu/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/rotary/rotary.cc"
+#include "hwy/foreach_target.h"
+// clang-format off
+#include "hwy/highway.h"
+#include "kernels/cpu/fast_math-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace tvq {
+namespace HWY_NAMESPACE {
+
+// A head x [width] turned by angles [turned], times scale, into out, which may be x.
+void TurnHead(const float* x, const float* angles, int64_t turned, float scale, int64_t width,
+              float* out) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto by = hn::Set(d, scale);
+  const int64_t half = turned / 2;
+  for (int64_t i = 0; i < half; i += lanes) {
+    const auto count = static_cast<size_t>(half - i);
+    const auto cosine = LoadFirst(d, angles + i, count);
+    const auto sine = LoadFirst(d, angles + half + i, count);
+    const auto first = LoadFirst(d, x + i, count);
+    const auto second = LoadFirst(d, x + half + i, count);
+    const auto turned_first = hn::NegMulAdd(second, sine, hn::Mul(first, cosine));
+    const auto turned_second = hn::MulAdd(first, sine, hn::Mul(second, cosine));
+    StoreFirst(hn::Mul(turned_first, by), d, out + i, count);
+    StoreFirst(hn::Mul(turned_second, by), d, out + half + i, count);
+  }
+  for (int64_t i = turned; i < width; i += lanes) {
+    const auto count = static_cast<size_t>(width - i);
+    StoreFirst(hn::Mul(LoadFirst(d, x + i, count), by), d, out + i, count);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tvq
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tvq {
+namespace {
+
+HWY_EXPORT(TurnHead);
+
+// `count` heads of x into out, both [count, width].
+void TurnHeads(const RotaryHeadsArgs& args, const float* x, int64_t count, Vector<const float> gain,
+               const float* angles, float scale, float* out) {
+  const int64_t width = args.q.dim(2), turned = args.angles.dim(1);
+  for (int64_t head = 0; head < count; ++head, x += width, out += width) {
+    const float* from = x;
+    if (!gain.empty()) {
+      NormRow(Norm::kRms, args.epsilon, x, gain.data, nullptr, width, out);
+      from = out;
+    }
+    HWY_DYNAMIC_DISPATCH(TurnHead)(from, angles, turned, scale, width, out);
+  }
+}
+
+}  // namespace
+
+absl::Status CpuRotaryAngles(Device& device, const RotaryAnglesArgs& args) {
+  const int64_t half = args.frequencies.dim(0);
+  constexpr int64_t kBytesOfAngle = 512;  // as many take as long as its two functions
+  RunTasks(AsCpu(device), args.positions.size(), args.positions.size() * half * kBytesOfAngle,
+           [&](int64_t n) {
+             float* out = args.out.row(n);
+             const auto position = static_cast<double>(args.positions.data[n]);
+             for (int64_t i = 0; i < half; ++i) {
+               const double angle = position * static_cast<double>(args.frequencies.data[i]);
+               out[i] = static_cast<float>(std::cos(angle));
+               out[half + i] = static_cast<float>(std::sin(angle));
+             }
+           });
+  return absl::OkStatus();
+}
+
+absl::Status CpuRotaryHeads(Device& device, const RotaryHeadsArgs& args) {
+  const auto [rows, heads, key] = args.q.shape;
+  const int64_t kv_heads = args.k.dim(1), values = kv_heads * args.v.dim(2);
+  RunTasks(AsCpu(device), rows, 2 * args.projected.size() * 4,
+           [&, heads = heads, key = key](int64_t n) {
+             const float* x = args.projected.row(n);
+             const float* angles = args.angles.row(n);
+             TurnHeads(args, x, heads, args.q_gain, angles, args.scale, args.q.row(n));
+             x += heads * key;
+             TurnHeads(args, x, kv_heads, args.k_gain, angles, 1, args.k.row(n));
+             std::copy_n(x + kv_heads * key, values, args.v.row(n));
+           });
+  return absl::OkStatus();
+}
+
+}  // namespace tvq
+#endif  // HWY_ONCE
