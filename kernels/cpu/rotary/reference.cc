@@ -35,7 +35,7 @@ absl::Status ReferenceRotaryAngles(Device&, const RotaryAnglesArgs& args) {
   const int64_t half = args.frequencies.dim(0);
   for (int64_t n = 0; n < args.positions.size(); ++n) {
     for (int64_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(args.positions.data[n]) * args.frequencies.data[i];
+      const double angle = static_cast<float>(args.positions.data[n]) * args.frequencies.data[i];
       args.out.row(n)[i] = static_cast<float>(std::cos(angle));
       args.out.row(n)[half + i] = static_cast<float>(std::sin(angle));
     }

@@ -76,9 +76,9 @@ absl::Status CpuRotaryAngles(Device& device, const RotaryAnglesArgs& args) {
   RunTasks(AsCpu(device), args.positions.size(), args.positions.size() * half * kBytesOfAngle,
            [&](int64_t n) {
              float* out = args.out.row(n);
-             const auto position = static_cast<double>(args.positions.data[n]);
+             const auto position = static_cast<float>(args.positions.data[n]);
              for (int64_t i = 0; i < half; ++i) {
-               const double angle = position * static_cast<double>(args.frequencies.data[i]);
+               const double angle = position * args.frequencies.data[i];
                out[i] = static_cast<float>(std::cos(angle));
                out[half + i] = static_cast<float>(std::sin(angle));
              }

@@ -1,7 +1,7 @@
 // Rotary positions (kernels/ops/rotary.h): angles of rows, then queries, keys and values of what
 // was projected. positions [N], angles [N, R], projected [N, H K + G K + G V].
 //
-// Angles: a block a row, float64 as on the CPU. Heads: a warp a head of q, k or v of a row, so that
+// Angles: a block a row, their functions float64 as on the CPU. Heads: a warp a head of q, k or v of a row, so that
 // the sums of a norm have one order; moves every number of `projected` in once, twice where heads
 // are normed, and out once.
 #include "kernels/cuda/common/kernel.cuh"
@@ -15,10 +15,10 @@ __global__ void __launch_bounds__(kWarp)
     AnglesKernel(const int64_t* positions, const float* frequencies, int half, float* out) {
   LetSuccessorBegin();
   WaitForPredecessor();
-  const auto position = static_cast<double>(positions[blockIdx.x]);
+  const auto position = static_cast<float>(positions[blockIdx.x]);
   float* row = out + static_cast<int64_t>(blockIdx.x) * 2 * half;
   for (int i = LaneId(); i < half; i += kWarp) {
-    const double angle = position * static_cast<double>(frequencies[i]);
+    const double angle = position * frequencies[i];
     row[i] = static_cast<float>(std::cos(angle));
     row[half + i] = static_cast<float>(std::sin(angle));
   }
