@@ -1,5 +1,5 @@
-// The id that an empty context begins with: bos_token_id and add_bos_token of
-// generation_config.json.
+// The id that an empty context begins with, and those that end an answer: bos_token_id,
+// add_bos_token and eos_token_id of generation_config.json.
 #ifndef TVQ_MODELS_RUNTIME_BEGIN_ID_H_
 #define TVQ_MODELS_RUNTIME_BEGIN_ID_H_
 
@@ -13,6 +13,9 @@ namespace tvq {
 
 // generation_config.json's, or else config.json's.
 std::optional<int32_t> BosTokenId(const ModelInfo& info);
+
+// generation_config.json's, or else config.json's; may be none.
+std::vector<int32_t> EndIds(const ModelInfo& info);
 
 // Whether the model was trained so that a text begins with BosTokenId.
 bool AddsBosToken(const ModelInfo& info);

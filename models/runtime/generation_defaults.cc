@@ -73,13 +73,16 @@ absl::StatusOr<ChatTemplate> ReadChatTemplate(const Config& config) {
   return result;
 }
 
-absl::Status ReadBosToken(const Config& config, const CommonConfig& common,
+absl::Status ReadTokenIds(const Config& config, const CommonConfig& common,
                           GenerationDefaults* result) {
   if (config.Has("bos_token_id")) {
     absl::StatusOr<int64_t> id = config.Int("bos_token_id", 0, common.vocab_size - 1);
     if (!id.ok()) return id.status();
     result->bos_token_id = static_cast<int32_t>(*id);
   }
+  absl::StatusOr<std::vector<int32_t>> ends = config.Ids("eos_token_id", common.vocab_size);
+  if (!ends.ok()) return ends.status();
+  result->end_ids = *std::move(ends);
   absl::StatusOr<bool> add = config.Bool("add_bos_token", false);
   if (!add.ok()) return add.status();
   result->add_bos_token = *add;
@@ -114,7 +117,7 @@ absl::StatusOr<GenerationDefaults> LoadGenerationDefaults(const std::string& dir
     if (!value.ok()) return value.status();
     result.*field.target = *value;
   }
-  if (auto status = ReadBosToken(*config, common, &result); !status.ok()) return status;
+  if (auto status = ReadTokenIds(*config, common, &result); !status.ok()) return status;
   if (!config->Has("chat_template")) return result;
   absl::StatusOr<Config> object = config->Object("chat_template");
   if (!object.ok()) return object.status();

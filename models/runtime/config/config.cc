@@ -1,7 +1,9 @@
 #include "models/runtime/config/config.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -22,8 +24,23 @@ constexpr int64_t kLargestConfigBytes = 1 << 20;  // real ones have a few KB
 // Far above any real vocabulary; bounds the tables that are made before the weights are seen.
 constexpr int64_t kLargestVocabulary = 1 << 24;
 constexpr int64_t kLargestFirstId = 1 << 16;
-constexpr std::array<const char*, 5> kTokenizerTypes = {"bytes", "sentencepiece", "characters",
-                                                        "pixels", "ids"};
+constexpr std::array<const char*, 7> kTokenizerTypes = {
+    "bytes", "sentencepiece", "characters", "pixels", "ids", "huggingface", "rwkv"};
+constexpr std::array<const char*, 4> kTypesWithFile = {"sentencepiece", "characters", "huggingface",
+                                                       "rwkv"};
+
+// The tokenizer whose file lies in the directory.
+json FoundTokenizer(const std::string& dir) {
+  constexpr std::pair<const char*, const char*> kFiles[] = {{"huggingface", "tokenizer.json"},
+                                                            {"rwkv", "rwkv_vocab_v20230424.txt"}};
+  for (const auto& [type, file] : kFiles) {
+    std::error_code none;
+    if (std::filesystem::exists(std::filesystem::path(dir) / file, none)) {
+      return {{"type", type}, {"file", file}};
+    }
+  }
+  return {{"type", "ids"}};
+}
 
 // How the value looks in a message: itself if it is short.
 std::string Shown(const json& value) {
@@ -80,7 +97,13 @@ absl::StatusOr<Config> Config::Load(const std::string& dir) {
   const std::string path = absl::StrCat(dir, "/config.json");
   absl::StatusOr<std::string> text = ReadFile(path, kLargestConfigBytes);
   if (!text.ok()) return text.status();
-  return Parse(*text, path);
+  absl::StatusOr<json> object = ParseJsonObject(*text, path, JsonLimits{});
+  if (!object.ok()) return object.status();
+  const auto tokenizer = object->find("tokenizer");
+  if (tokenizer == object->end() || tokenizer->is_null()) {
+    (*object)["tokenizer"] = FoundTokenizer(dir);
+  }
+  return Config(std::make_shared<const json>(*std::move(object)), path, "");
 }
 
 absl::StatusOr<Config> Config::Parse(std::string_view text, std::string source_name) {
@@ -100,6 +123,11 @@ const json* Config::Find(std::string_view name) const {
 }
 
 bool Config::Has(std::string_view name) const { return Find(name) != nullptr; }
+
+bool Config::Null(std::string_view name) const {
+  const auto field = object_->find(std::string(name));
+  return field != object_->end() && field->is_null();
+}
 
 absl::Status Config::Error(std::string_view name, std::string_view wanted) const {
   const json* value = Find(name);
@@ -166,6 +194,22 @@ absl::StatusOr<std::vector<std::string>> Config::Strings(std::string_view name) 
   return strings;
 }
 
+absl::StatusOr<std::vector<int32_t>> Config::Ids(std::string_view name, int64_t vocab_size) const {
+  std::vector<int32_t> ids;
+  const json* value = Find(name);
+  if (value == nullptr) return ids;
+  const json list = value->is_array() ? *value : json::array({*value});
+  for (const json& item : list) {
+    const std::optional<int64_t> id = AsInteger(item);
+    if (!id || *id < 0 || *id >= vocab_size) {
+      return Error(name,
+                   absl::StrCat("an integer from 0 to ", vocab_size - 1, ", or a list of them"));
+    }
+    ids.push_back(static_cast<int32_t>(*id));
+  }
+  return ids;
+}
+
 absl::StatusOr<Config> Config::Object(std::string_view name) const {
   const json* value = Find(name);
   if (value == nullptr || !value->is_object()) return Error(name, "an object");
@@ -183,7 +227,7 @@ absl::StatusOr<TokenizerConfig> Config::Tokenizer() const {
   for (const char* candidate : kTokenizerTypes) known = known || result.type == candidate;
   if (!known) return Error("type", absl::StrCat("one of ", absl::StrJoin(kTokenizerTypes, ", ")));
 
-  if (result.type == "sentencepiece" || result.type == "characters") {
+  if (std::ranges::find(kTypesWithFile, result.type) != kTypesWithFile.end()) {
     absl::StatusOr<std::string> file = String("file");
     if (!file.ok()) return file.status();
     absl::Status plain =
@@ -221,8 +265,8 @@ absl::StatusOr<CommonConfig> Config::Common() const {
   const std::tuple<const char*, int64_t, int64_t, std::optional<int64_t>, int64_t*> integers[] = {
       {"vocab_size", 1, kLargestVocabulary, std::nullopt, &result.vocab_size},
       {"prefill_chunk", 1, kLargestChunk, result.prefill_chunk, &result.prefill_chunk},
-      {"max_position", 0, std::numeric_limits<int64_t>::max(), result.max_position,
-       &result.max_position}};
+      {Has("max_position") ? "max_position" : "max_position_embeddings", 0,
+       std::numeric_limits<int64_t>::max(), result.max_position, &result.max_position}};
   for (const auto& [name, min, max, fallback, target] : integers) {
     absl::StatusOr<int64_t> value = Int(name, min, max, fallback);
     if (!value.ok()) return value.status();
@@ -232,12 +276,18 @@ absl::StatusOr<CommonConfig> Config::Common() const {
   const std::pair<const char*, std::optional<int32_t>*> specials[] = {
       {"pad_token_id", &result.pad_token_id},
       {"bos_token_id", &result.bos_token_id},
-      {"eos_token_id", &result.eos_token_id},
       {"unk_token_id", &result.unk_token_id}};
   for (const auto& [name, target] : specials) {
     absl::StatusOr<std::optional<int32_t>> id = SpecialId(*this, name, result.vocab_size);
     if (!id.ok()) return id.status();
     *target = *id;
+  }
+
+  const absl::StatusOr<std::vector<int32_t>> ends = Ids("eos_token_id", result.vocab_size);
+  if (!ends.ok()) return ends.status();
+  if (!ends->empty()) {
+    result.eos_token_id = ends->front();
+    result.more_end_ids.assign(ends->begin() + 1, ends->end());
   }
 
   absl::StatusOr<Config> object = Object("tokenizer");

@@ -16,7 +16,7 @@ namespace tvq {
 
 // The `tokenizer` object of config.json. Fields a type does not use keep their defaults.
 struct TokenizerConfig {
-  std::string type;      // bytes, sentencepiece, characters, pixels, ids
+  std::string type;      // bytes, sentencepiece, characters, pixels, ids, huggingface, rwkv
   std::string file;      // a plain name inside the model directory; empty for bytes, pixels and ids
   int64_t first_id = 3;  // characters: id of the file's first line
   int64_t height = 0;    // pixels: the image's size
@@ -30,11 +30,12 @@ struct CommonConfig {
   std::string model_type;
   int64_t vocab_size = 0;
   int64_t prefill_chunk = 256;
-  int64_t max_position = 0;  // 0: no limit
+  int64_t max_position = 0;  // max_position_embeddings where config.json calls it so; 0: no limit
   std::optional<int32_t> pad_token_id;
   std::optional<int32_t> bos_token_id;
-  std::optional<int32_t> eos_token_id;
+  std::optional<int32_t> eos_token_id;  // of a list the first
   std::optional<int32_t> unk_token_id;
+  std::vector<int32_t> more_end_ids;  // of a list the others
   TokenizerConfig tokenizer;
 };
 
@@ -44,7 +45,9 @@ struct CommonConfig {
 // copy.
 class Config {
  public:
-  // Reads DIR/config.json. NOT_FOUND if there is none.
+  // Reads DIR/config.json. NOT_FOUND if there is none. Where that names no tokenizer, as those of
+  // Hugging Face do not, the one is taken whose file is there: tokenizer.json, or RWKV's
+  // vocabulary; else ids.
   static absl::StatusOr<Config> Load(const std::string& dir);
 
   // `source_name` stands for the file in error messages.
@@ -61,9 +64,13 @@ class Config {
                                      std::optional<std::string> fallback = {}) const;
   // A list of strings that are not empty; none if the field is absent.
   absl::StatusOr<std::vector<std::string>> Strings(std::string_view name) const;
+  // Token ids below `vocab_size`: a number, or a list of them; none if the field is absent.
+  absl::StatusOr<std::vector<int32_t>> Ids(std::string_view name, int64_t vocab_size) const;
 
   // True if the field is there and not null.
   bool Has(std::string_view name) const;
+  // True if it is there and null, which a few fields tell from being left out.
+  bool Null(std::string_view name) const;
 
   // A nested object, as a Config whose errors name "outer.field".
   absl::StatusOr<Config> Object(std::string_view name) const;
@@ -114,6 +121,7 @@ struct GenerationDefaults {
   std::optional<int64_t> max_tokens;
   std::optional<ChatTemplate> chat_template;  // unset: not made for conversations
   std::optional<int32_t> bos_token_id;        // unset: config.json's
+  std::vector<int32_t> end_ids;               // eos_token_id; empty: config.json's
   bool add_bos_token = false;
 };
 

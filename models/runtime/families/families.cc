@@ -11,8 +11,16 @@ namespace tvq {
 
 const std::vector<Family>& AllFamilies() {
   static const auto* const families = new std::vector<Family>{
-      LinearTransformerFamily(),  PerformerFamily(),     SoftCodebookFamily(),
-      SoftmaxTransformerFamily(), TransformerVqFamily(), VqEncoderFamily(),
+      LinearTransformerFamily(),
+      LlamaFamily(),
+      MistralFamily(),
+      PerformerFamily(),
+      Qwen2Family(),
+      Qwen3Family(),
+      SoftCodebookFamily(),
+      SoftmaxTransformerFamily(),
+      TransformerVqFamily(),
+      VqEncoderFamily(),
   };
   return *families;
 }

@@ -16,12 +16,16 @@ constexpr int64_t kMostStateBytes = int64_t{1} << 56;
 absl::StatusOr<TransformerConfig> ParseTransformer(const Family& family, const Config& config,
                                                    const LoadOptions& options) {
   auto parsed = ParseTransformerConfig(config, family.fields);
-  const DType state_dtype = StateDType(options);
-  if (parsed.ok() && state_dtype != DType::kFloat32 && state_dtype != DType::kBFloat16) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("state_dtype is ", Name(state_dtype), ", must be float32 or bfloat16"));
-  }
+  if (!parsed.ok()) return parsed;
+  if (absl::Status s = CheckStateDType(options); !s.ok()) return s;
   return parsed;
+}
+
+absl::Status CheckStateDType(const LoadOptions& options) {
+  const DType dtype = StateDType(options);
+  if (dtype == DType::kFloat32 || dtype == DType::kBFloat16) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("state_dtype is ", Name(dtype), ", must be float32 or bfloat16"));
 }
 
 int64_t LongestContext(const CommonConfig& config, const LoadOptions& options, bool states_grow) {

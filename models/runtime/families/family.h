@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,12 +20,18 @@ struct Family {
   KindFields fields;
   absl::StatusOr<std::unique_ptr<Model>> (*build)(const Family&, const Config&, WeightSource&,
                                                   std::unique_ptr<Tokenizer>, const LoadOptions&);
+  // Whether a model has no use for a tensor of this name that its weights may hold; null: none.
+  bool (*spare)(std::string_view name) = nullptr;
 };
 
 // One file each.
 Family TransformerVqFamily();
 Family SoftmaxTransformerFamily();
 Family LinearTransformerFamily();
+Family LlamaFamily();
+Family MistralFamily();
+Family Qwen2Family();
+Family Qwen3Family();
 Family SoftCodebookFamily();
 Family PerformerFamily();
 Family VqEncoderFamily();
@@ -34,6 +41,9 @@ Family VqEncoderFamily();
 // Reads what all transformers have and the family's own.
 absl::StatusOr<TransformerConfig> ParseTransformer(const Family& family, const Config& config,
                                                    const LoadOptions& options);
+
+// INVALID_ARGUMENT for a type that no state keeps its values in.
+absl::Status CheckStateDType(const LoadOptions& options);
 
 // The longest context that is allowed, in tokens; 0: no limit.
 int64_t LongestContext(const CommonConfig& config, const LoadOptions& options, bool states_grow);

@@ -15,8 +15,9 @@ namespace {
 constexpr size_t kNamedTensors = 3;
 
 // A tensor without a use means that config.json describes another model than the weights are of.
-absl::Status CheckAllUsed(const Config& config, const WeightSource& weights) {
+absl::Status CheckAllUsed(const Config& config, const Family& family, const WeightSource& weights) {
   std::vector<std::string> names = weights.Unread();
+  if (family.spare != nullptr) std::erase_if(names, family.spare);
   if (names.empty()) return absl::OkStatus();
   const size_t count = names.size(), shown = std::min(count, kNamedTensors);
   names.resize(shown);
@@ -60,7 +61,7 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(const Config& config, WeightSo
   if (known.fingerprint.empty()) known.fingerprint = Fingerprint(config, weights, "");
   auto model = (*family)->build(**family, config, weights, std::move(tokenizer), known);
   if (!model.ok()) return model;
-  if (absl::Status s = CheckAllUsed(config, weights); !s.ok()) return s;
+  if (absl::Status s = CheckAllUsed(config, **family, weights); !s.ok()) return s;
   return model;
 }
 

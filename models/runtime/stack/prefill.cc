@@ -40,7 +40,7 @@ absl::Status Stack::PrefillLayers(const SessionState& state, int64_t n) {
   const LayerRows rows{x(n), config_.common.prefill_chunk};
   absl::Status s;
   for (size_t l = 0; s.ok() && l < layers_.layers.size(); ++l) {
-    s = layers_.layers[l]->Prefill({state.Parts(l), state.position()}, rows);
+    s = layers_.layers[l]->Prefill({state.Parts(l), state.position(), inputs_.positions()}, rows);
   }
   return s;
 }

@@ -4,12 +4,21 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include "kernels/ops/norm_rows.h"
 #include "models/runtime/config/config.h"
 #include "models/runtime/config/config_fields.h"
 
 namespace tvq {
+
+// Names of the tensors at both ends of a model.
+struct VocabularyTensors {
+  std::string embedding = "embedding.weight";
+  std::string norm = "norm";  // .weight, and .bias where there are biases
+  std::string logits = "lm_head";
+  bool biases = true;
+};
 
 struct StackConfig {
   CommonConfig common;
@@ -19,6 +28,8 @@ struct StackConfig {
   bool tie_word_embeddings = false;
   bool output_norm = false;
   Norm norm = Norm::kRms;  // of output_norm
+  float norm_epsilon = kOwnEpsilon;
+  VocabularyTensors tensors;
   double logit_scale = 1;
 
   // Most rows of one pass through the layers; small prefill chunks do not make small decode tiles.

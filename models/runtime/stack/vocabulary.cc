@@ -9,8 +9,8 @@
 namespace tvq {
 
 void Vocabulary::LoadEmbedding(WeightLoader& loader) {
-  loaded_ =
-      loader.ReadVocabularyMatrix("embedding.weight", config_.common.vocab_size, config_.d_model);
+  loaded_ = loader.ReadVocabularyMatrix(config_.tensors.embedding, config_.common.vocab_size,
+                                        config_.d_model);
   embedding_ = loader.UploadMatrix(loaded_);
   embedding_dtype_ = loaded_.dtype;
   if (loaded_.dtype == DType::kInt8) embedding_scales_ = loader.Upload(loaded_.scales);
@@ -21,16 +21,17 @@ void Vocabulary::LoadEmbedding(WeightLoader& loader) {
 
 void Vocabulary::LoadLogits(WeightLoader& loader) {
   const int64_t vocab = config_.common.vocab_size, d = config_.d_model;
+  const VocabularyTensors& names = config_.tensors;
   if (config_.output_norm) {
-    norm_gain_ = loader.Upload(loader.Read("norm.weight", {d}));
-    norm_bias_ = loader.Upload(loader.Read("norm.bias", {d}));
+    norm_gain_ = loader.Upload(loader.Read(names.norm + ".weight", {d}));
+    if (names.biases) norm_bias_ = loader.Upload(loader.Read(names.norm + ".bias", {d}));
   }
   if (!config_.tie_word_embeddings) {
-    loaded_ = loader.ReadVocabularyMatrix("lm_head.weight", vocab, d);
+    loaded_ = loader.ReadVocabularyMatrix(names.logits + ".weight", vocab, d);
   }
   logits_ = loader.Pack({&loaded_});
   loaded_ = {};
-  logits_bias_ = loader.Upload(loader.Read("lm_head.bias", {vocab}));
+  if (names.biases) logits_bias_ = loader.Upload(loader.Read(names.logits + ".bias", {vocab}));
 }
 
 void Vocabulary::Reserve(int64_t rows, WorkingMemory& memory) {
@@ -69,8 +70,9 @@ absl::StatusOr<Matrix<float>> Vocabulary::Norm(Matrix<float> x) const {
   args.norm = config_.norm;
   args.x = x;
   args.gain = VectorOf(norm_gain_, config_.d_model);
-  args.bias = VectorOf(norm_bias_, config_.d_model);
+  if (config_.tensors.biases) args.bias = VectorOf(norm_bias_, config_.d_model);
   args.out = normed;
+  args.epsilon = config_.norm_epsilon;
   if (absl::Status s = NormRows(device_, args); !s.ok()) return s;
   return normed;
 }
@@ -81,7 +83,7 @@ absl::Status Vocabulary::Logits(Matrix<float> x, Matrix<float> out) const {
   LinearArgs args;
   args.x = *normed;
   args.weight = &logits_;
-  args.bias = VectorOf(logits_bias_, out.dim(1));
+  if (config_.tensors.biases) args.bias = VectorOf(logits_bias_, out.dim(1));
   args.scale = static_cast<float>(config_.logit_scale);
   args.y = out;
   return Linear(device_, args);

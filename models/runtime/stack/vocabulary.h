@@ -45,7 +45,7 @@ class Vocabulary {
   Buffer embedding_scales_;  // [vocab], int8 alone
   DType embedding_dtype_ = DType::kFloat32;
   float position_scale_ = 0;      // 0 without absolute positions
-  Buffer norm_gain_, norm_bias_;  // [D], empty without output_norm
+  Buffer norm_gain_, norm_bias_;  // [D], empty without output_norm or without biases
   LinearWeight logits_;           // [vocab, D]
   Buffer logits_bias_;            // [vocab]
   float* normed_ = nullptr;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/ops/sample.h"
+#include "models/runtime/begin_id.h"
 
 namespace tvq {
 namespace {
@@ -126,10 +127,11 @@ absl::Status CheckLogitBias(const SamplingParams& p, int64_t vocab) {
 }
 
 // With min_tokens the end ids are banned; something allowed must be left.
-absl::Status CheckAllowed(const SamplingParams& p, std::optional<int32_t> eos) {
+absl::Status CheckAllowed(const SamplingParams& p, const std::vector<int32_t>& ends_of_sequence) {
   if (p.allowed_token_ids.empty() || p.min_tokens == 0) return absl::OkStatus();
-  const std::set<int32_t> stops(p.stop_token_ids.begin(), p.stop_token_ids.end());
-  const auto ends = [&](int32_t id) { return id == eos || stops.contains(id); };
+  std::set<int32_t> stops(p.stop_token_ids.begin(), p.stop_token_ids.end());
+  stops.insert(ends_of_sequence.begin(), ends_of_sequence.end());
+  const auto ends = [&](int32_t id) { return stops.contains(id); };
   if (!std::all_of(p.allowed_token_ids.begin(), p.allowed_token_ids.end(), ends)) {
     return absl::OkStatus();
   }
@@ -250,7 +252,7 @@ absl::Status Validate(const SamplingParams& params, const ModelInfo& model) {
        {CheckNumbers(params), CheckCounts(params), CheckPromptLogprobs(params, "prompt_logprobs"),
         CheckStops(params), CheckIdSet("stop_token_ids", params.stop_token_ids, vocab),
         CheckIdSet("allowed_token_ids", params.allowed_token_ids, vocab),
-        CheckLogitBias(params, vocab), CheckAllowed(params, model.config.eos_token_id)}) {
+        CheckLogitBias(params, vocab), CheckAllowed(params, EndIds(model))}) {
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

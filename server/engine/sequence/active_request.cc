@@ -187,15 +187,14 @@ std::optional<HeldDrafter> ActiveRequest::NewDrafter() const {
 // The prompt was fed once; every sample goes on from a copy of its state.
 absl::Status ActiveRequest::Split() {
   const int32_t n = request().sampling.n;
-  const auto eos = model_->info().config.eos_token_id;
   sequences_.reserve(static_cast<size_t>(n));
-  sequences_.emplace_back(submission_, eos, 0, prompt_->TakeHeld(), NewDrafter());
+  sequences_.emplace_back(submission_, 0, prompt_->TakeHeld(), NewDrafter());
   prompt_.reset();
   for (int32_t i = 1; i < n; ++i) {
     auto copy = NewState();
     if (!copy.ok()) return copy.status();
     if (auto status = copy->state->CopyFrom(*sequences_[0].state()); !status.ok()) return status;
-    sequences_.emplace_back(submission_, eos, i, *std::move(copy), NewDrafter());
+    sequences_.emplace_back(submission_, i, *std::move(copy), NewDrafter());
   }
   return absl::OkStatus();
 }

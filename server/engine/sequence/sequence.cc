@@ -20,10 +20,9 @@ std::optional<Drafter> PromptDrafter(const Request& request) {
   return drafter;
 }
 
-Sequence::Sequence(const Submission& submission, std::optional<int32_t> eos, int32_t index,
-                   HeldState held, std::optional<HeldDrafter> drafter)
+Sequence::Sequence(const Submission& submission, int32_t index, HeldState held,
+                   std::optional<HeldDrafter> drafter)
     : submission_(&submission),
-      eos_(eos),
       index_(index),
       held_(std::move(held)),
       text_(*submission.text),
@@ -73,8 +72,12 @@ SampleRow Sequence::NextSample(int64_t logits_row, int64_t right) const {
 
 bool Sequence::Ends(int32_t id) const {
   const SamplingParams& p = params();
-  return (id == eos_ && !p.ignore_eos) ||
+  return (IsEos(id) && !p.ignore_eos) ||
          std::binary_search(p.stop_token_ids.begin(), p.stop_token_ids.end(), id);
+}
+
+bool Sequence::IsEos(int32_t id) const {
+  return std::ranges::binary_search(submission_->eos_ids, id);
 }
 
 bool Sequence::OutputIsDue(int64_t interval) const {
@@ -86,7 +89,7 @@ Delta Sequence::TakeOutput() { return std::exchange(output_, {.index = index_});
 void Sequence::End(int32_t id) {
   finished_ = true;
   pending_.reset();
-  if (params().include_stop_str_in_output && id != eos_) output_.text += text_.Push(id, false).text;
+  if (params().include_stop_str_in_output && !IsEos(id)) output_.text += text_.Push(id, false).text;
   output_.text += text_.Finish(false).text;
   output_.finish = FinishReason::kStop;
   output_.stop_token = id;

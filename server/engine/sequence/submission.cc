@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "models/runtime/begin_id.h"
 
 namespace tvq {
 namespace {
@@ -101,8 +102,10 @@ absl::Status PrepareGeneration(const Model& model, Submission& s) {
   SamplingParams& p = s.request.sampling;
   if (!p.seed) p.seed = DrawSeed();
   SortUnique(p.stop_token_ids);
+  s.eos_ids = EndIds(model.info());
+  SortUnique(s.eos_ids);
   s.end_ids = p.stop_token_ids;
-  if (const auto eos = model.info().config.eos_token_id) s.end_ids.push_back(*eos);
+  s.end_ids.insert(s.end_ids.end(), s.eos_ids.begin(), s.eos_ids.end());
   SortUnique(s.end_ids);
   if (UsesCounts(p)) {
     for (int32_t id : s.request.prompt) s.counts.AddPrompt(id);

@@ -38,6 +38,7 @@ struct Submission {
   std::optional<TextStream> text;  // primed with the prompt
   std::string echo;                // the prompt's text, if it is wanted
   TokenCounts counts;              // of the prompt, if a penalty is on
+  std::vector<int32_t> eos_ids;    // sorted: of the model, end-of-sequence ids
   std::vector<int32_t> end_ids;    // sorted: end-of-sequence and stop ids, banned before min_tokens
 };
 

@@ -1,0 +1,16 @@
+// Mistral (Jiang et al. 2023), where its window is not in use.
+#include "models/runtime/families/rotary/rotary_transformer.h"
+
+namespace tvq {
+namespace {
+
+constexpr RotaryFamily kMistral = {.window = RotaryFamily::Window::kField,
+                                   .kv_heads = 8,
+                                   .max_position = 131072,
+                                   .sliding_window = 4096};
+
+}  // namespace
+
+Family MistralFamily() { return {"mistral", {}, &BuildRotary<kMistral>, &IsSpareTensor}; }
+
+}  // namespace tvq

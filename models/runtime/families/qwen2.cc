@@ -1,0 +1,17 @@
+// Qwen2 (Yang et al. 2024) and Qwen2.5: biases of queries, keys and values.
+#include "models/runtime/families/rotary/rotary_transformer.h"
+
+namespace tvq {
+namespace {
+
+constexpr RotaryFamily kQwen2 = {.biases = RotaryFamily::Biases::kQueriesKeysValues,
+                                 .window = RotaryFamily::Window::kSwitch,
+                                 .kv_heads = 32,
+                                 .max_position = 32768,
+                                 .sliding_window = 4096};
+
+}  // namespace
+
+Family Qwen2Family() { return {"qwen2", {}, &BuildRotary<kQwen2>, &IsSpareTensor}; }
+
+}  // namespace tvq

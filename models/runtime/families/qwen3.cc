@@ -1,0 +1,19 @@
+// Qwen3 (Yang et al. 2025): queries and keys are normed, head by head.
+#include "models/runtime/families/rotary/rotary_transformer.h"
+
+namespace tvq {
+namespace {
+
+constexpr RotaryFamily kQwen3 = {.biases = RotaryFamily::Biases::kField,
+                                 .head_norms = true,
+                                 .window = RotaryFamily::Window::kSwitch,
+                                 .head = 128,
+                                 .kv_heads = 32,
+                                 .max_position = 32768,
+                                 .sliding_window = 4096};
+
+}  // namespace
+
+Family Qwen3Family() { return {"qwen3", {}, &BuildRotary<kQwen3>, &IsSpareTensor}; }
+
+}  // namespace tvq

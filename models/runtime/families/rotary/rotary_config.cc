@@ -1,0 +1,151 @@
+#include "models/runtime/families/rotary/rotary_config.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/quoted.h"
+#include "models/runtime/config/config_fields.h"
+#include "models/runtime/families/rotary/frequencies.h"
+
+namespace tvq {
+namespace {
+
+constexpr int64_t kMaxLayers = 4096;
+
+// Fields that other models have and that change what is computed. One that is null, false or says
+// what a model without it does, is let through.
+void RefuseOthers(ConfigFields& fields) {
+  for (const char* name : {"quantization_config",
+                           "num_local_experts",
+                           "num_experts",
+                           "n_routed_experts",
+                           "attn_logit_softcapping",
+                           "final_logit_softcapping",
+                           "query_pre_attn_scalar",
+                           "clip_qkv",
+                           "attention_chunk_size",
+                           "no_rope_layers",
+                           "no_rope_layer_interval",
+                           "scale_emb",
+                           "scale_depth",
+                           "dim_model_base",
+                           "sparse_attention",
+                           "layer_scale",
+                           "kv_lora_rank",
+                           "q_lora_rank",
+                           "vision_config",
+                           "audio_config"}) {
+    fields.Refuse(name, "it changes what is computed, and models with it are not supported");
+  }
+  for (const char* name : {"rope_interleaved", "use_bidirectional_attention", "alibi",
+                           "parallel_residual", "use_parallel_residual", "use_qk_norm",
+                           "qk_layernorm", "add_cross_attention", "is_encoder_decoder"}) {
+    bool on = false;
+    fields.Bool(name, &on);
+    fields.Require(!on, name, on, "be false: models with it are not supported");
+  }
+  for (const char* name : {"embedding_multiplier", "attention_multiplier", "residual_multiplier",
+                           "logits_scaling", "logit_scale"}) {
+    double factor = 1;
+    fields.Number(name, &factor, 1, 1, 1);
+  }
+}
+
+void ReadShape(ConfigFields& fields, const RotaryFamily& family, RotaryConfig& c) {
+  RotaryAttentionConfig& attention = c.attention;
+  fields.Int("hidden_size", &c.d_model, 1, kMaxDim);
+  fields.Int("intermediate_size", &c.d_ff, 1, kMaxDim);
+  fields.Int("num_hidden_layers", &c.n_layer, 1, kMaxLayers);
+  fields.Int("num_attention_heads", &attention.heads, 1, kMaxDim);
+  fields.Int("num_key_value_heads", &attention.kv_heads, 1, kMaxDim,
+             family.kv_heads > 0 ? family.kv_heads : attention.heads);
+  if (!fields.ok()) return;
+  fields.Require(attention.heads % attention.kv_heads == 0, "num_key_value_heads",
+                 attention.kv_heads,
+                 absl::StrCat("divide num_attention_heads, which is ", attention.heads));
+  const bool given = fields.config().Has("head_dim");
+  if (!given && family.head == 0) {
+    fields.Require(c.d_model % attention.heads == 0, "hidden_size", c.d_model,
+                   absl::StrCat("be a multiple of num_attention_heads, which is ", attention.heads,
+                                ", or head_dim be there"));
+  }
+  fields.Int("head_dim", &attention.head, 1, kMaxDim,
+             family.head > 0 ? family.head : std::max<int64_t>(1, c.d_model / attention.heads));
+}
+
+void ReadOptions(ConfigFields& fields, const RotaryFamily& family, RotaryConfig& c) {
+  using Biases = RotaryFamily::Biases;
+  RotaryAttentionConfig& attention = c.attention;
+  double epsilon = 0;
+  fields.Number("rms_norm_eps", &epsilon, 1e-12, 1, 1e-6);
+  attention.epsilon = c.norm_epsilon = static_cast<float>(epsilon);
+  attention.head_norms = family.head_norms;
+  fields.Choice("hidden_act", {"silu"});
+  fields.Bool("tie_word_embeddings", &c.tie_word_embeddings);
+  bool biases = family.biases == Biases::kQueriesKeysValues;
+  if (family.biases == Biases::kField) {
+    fields.Bool("attention_bias", &biases);
+    attention.output_bias = biases;
+  }
+  attention.qkv_biases = biases;
+  if (family.mlp_bias_field) fields.Bool("mlp_bias", &c.mlp_biases);
+}
+
+// Layers that look back no further than a window are not supported; contexts that are no longer
+// are.
+void ReadWindow(ConfigFields& fields, const RotaryFamily& family, RotaryConfig& c) {
+  using Window = RotaryFamily::Window;
+  if (family.window == Window::kNone) return;
+  bool on = family.window == Window::kField;
+  if (family.window == Window::kSwitch) fields.Bool("use_sliding_window", &on);
+  // A null is none, and not a field that was left out.
+  if (on && fields.config().Null("sliding_window")) on = false;
+  if (on) fields.Int("sliding_window", &c.window, 1, int64_t{1} << 40, family.sliding_window);
+}
+
+absl::Status CheckLayerTypes(const Config& config) {
+  const absl::StatusOr<std::vector<std::string>> types = config.Strings("layer_types");
+  if (!types.ok()) return types.status();
+  const auto other = std::ranges::find_if(
+      *types, [](const std::string& type) { return type != "full_attention"; });
+  if (other == types->end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(config.source(), ": layer_types has ",
+                                                 Quoted(*other),
+                                                 ", must be full_attention throughout"));
+}
+
+// No tensor has the size of what is refused here (ParseTransformerConfig).
+void LimitSizes(ConfigFields& fields, const RotaryConfig& c) {
+  const RotaryAttentionConfig& a = c.attention;
+  fields.LimitSize("prefill_chunk, num_attention_heads and head_dim", c.rows(),
+                   2 * c.d_model + 3 * (a.heads + 2 * a.kv_heads) * a.head);
+  fields.LimitSize("prefill_chunk and intermediate_size", c.rows(), 2 * c.d_ff);
+  fields.LimitSize("num_key_value_heads and head_dim", 2 * a.kv_heads * kKeyValuePage, a.head);
+}
+
+}  // namespace
+
+absl::StatusOr<RotaryConfig> ParseRotaryConfig(const Config& config, const RotaryFamily& family) {
+  RotaryConfig c;
+  ConfigFields fields(config);
+  fields.Common(&c.common);
+  if (fields.ok() && c.common.max_position == 0) c.common.max_position = family.max_position;
+  RefuseOthers(fields);
+  ReadShape(fields, family, c);
+  ReadOptions(fields, family, c);
+  ReadWindow(fields, family, c);
+  if (fields.ok()) LimitSizes(fields, c);
+  if (!fields.ok()) return fields.status();
+  if (absl::Status s = CheckLayerTypes(config); !s.ok()) return s;
+  absl::StatusOr<std::vector<float>> frequencies = ReadFrequencies(config, c.attention.head);
+  if (!frequencies.ok()) return frequencies.status();
+  c.frequencies = *std::move(frequencies);
+  c.attention.width = c.d_model;
+  c.output_norm = true;
+  c.norm = Norm::kRms;
+  return c;
+}
+
+}  // namespace tvq

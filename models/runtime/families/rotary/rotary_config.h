@@ -1,0 +1,53 @@
+// Shape and options of a transformer with rotary positions, as the config.json of a Hugging Face
+// directory has them.
+#ifndef TVQ_MODELS_RUNTIME_FAMILIES_ROTARY_ROTARY_CONFIG_H_
+#define TVQ_MODELS_RUNTIME_FAMILIES_ROTARY_ROTARY_CONFIG_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "models/runtime/config/config.h"
+#include "models/runtime/layers/attention/rotary/rotary_layer.h"
+#include "models/runtime/stack/stack_config.h"
+
+namespace tvq {
+
+// In what the families differ, and what fields are where config.json leaves them out.
+struct RotaryFamily {
+  enum class Biases : uint8_t {
+    kNone,
+    kField,  // of all projections of attention, where attention_bias is true
+    kQueriesKeysValues,
+  };
+  enum class Window : uint8_t {
+    kNone,
+    kField,   // where sliding_window is a number
+    kSwitch,  // where use_sliding_window is true, too
+  };
+  Biases biases = Biases::kNone;
+  bool mlp_bias_field = false;
+  bool head_norms = false;
+  Window window = Window::kNone;
+  int64_t head = 0;      // 0: hidden_size / num_attention_heads
+  int64_t kv_heads = 0;  // 0: num_attention_heads
+  int64_t max_position = 0;
+  int64_t sliding_window = 0;
+};
+
+struct RotaryConfig : StackConfig {
+  int64_t n_layer = 0;
+  int64_t d_ff = 0;
+  bool mlp_biases = false;
+  RotaryAttentionConfig attention;
+  std::vector<float> frequencies;  // [R/2], angle per position
+  int64_t window = 0;              // no context may be longer; 0: any
+};
+
+// INVALID_ARGUMENT naming the field and what would be right: also for a field that changes what is
+// computed in a way that is not known here.
+absl::StatusOr<RotaryConfig> ParseRotaryConfig(const Config& config, const RotaryFamily& family);
+
+}  // namespace tvq
+
+#endif  // TVQ_MODELS_RUNTIME_FAMILIES_ROTARY_ROTARY_CONFIG_H_
