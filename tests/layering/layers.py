@@ -11,8 +11,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 KERNELS = ["kernels/device", "kernels/host", "kernels/numbers", "kernels/ops"]
 MODEL = ["models/runtime/model.h", "models/runtime/state.h", "models/runtime/config", "models/runtime/begin_id.h",
-         "models/runtime/tokenizer"]
-RUNTIME = ["models/runtime", "models/runtime/config", "models/runtime/tokenizer"]
+         "models/runtime/tokenizer", "models/runtime/text"]
+RUNTIME = ["models/runtime", "models/runtime/config", "models/runtime/tokenizer", "models/runtime/text"]
 STACK = RUNTIME + ["models/runtime/stack"]
 ATTENTION = "models/runtime/layers/attention"
 ATTENTION_KINDS = [str(folder.relative_to(ROOT)) for folder in sorted((ROOT / ATTENTION).iterdir()) if folder.is_dir()]
@@ -35,7 +35,9 @@ ALLOWED = {
     "kernels/cuda": KERNELS,
     "kernels/no_cuda": KERNELS + ["kernels/cuda/make_device.h"],
     "models/runtime/config": [],
-    "models/runtime/tokenizer": ["models/runtime/config", "models/runtime/sentencepiece_shim"],
+    "models/runtime/text/library": [],
+    "models/runtime/tokenizer": ["models/runtime/config", "models/runtime/sentencepiece_shim", "models/runtime/text/library"],
+    "models/runtime/text": ["models/runtime/config", "models/runtime/tokenizer", "models/runtime/text/library"],
     "models/runtime": KERNELS + RUNTIME,
     "models/runtime/registry": KERNELS + RUNTIME + ["models/runtime/families"],
     "models/runtime/stack": KERNELS + RUNTIME,

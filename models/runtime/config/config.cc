@@ -25,9 +25,7 @@ constexpr int64_t kLargestConfigBytes = 1 << 20;  // real ones have a few KB
 constexpr int64_t kLargestVocabulary = 1 << 24;
 constexpr int64_t kLargestFirstId = 1 << 16;
 constexpr std::array<const char*, 7> kTokenizerTypes = {
-    "bytes", "sentencepiece", "characters", "pixels", "ids", "huggingface", "rwkv"};
-constexpr std::array<const char*, 4> kTypesWithFile = {"sentencepiece", "characters", "huggingface",
-                                                       "rwkv"};
+    "bytes", "sentencepiece", "huggingface", "rwkv", "characters", "pixels", "ids"};
 
 // The tokenizer whose file lies in the directory.
 json FoundTokenizer(const std::string& dir) {
@@ -227,7 +225,7 @@ absl::StatusOr<TokenizerConfig> Config::Tokenizer() const {
   for (const char* candidate : kTokenizerTypes) known = known || result.type == candidate;
   if (!known) return Error("type", absl::StrCat("one of ", absl::StrJoin(kTokenizerTypes, ", ")));
 
-  if (std::ranges::find(kTypesWithFile, result.type) != kTypesWithFile.end()) {
+  if (result.type != "bytes" && result.type != "pixels" && result.type != "ids") {
     absl::StatusOr<std::string> file = String("file");
     if (!file.ok()) return file.status();
     absl::Status plain =

@@ -16,7 +16,7 @@ namespace tvq {
 
 // The `tokenizer` object of config.json. Fields a type does not use keep their defaults.
 struct TokenizerConfig {
-  std::string type;      // bytes, sentencepiece, characters, pixels, ids, huggingface, rwkv
+  std::string type;      // bytes, sentencepiece, huggingface, rwkv, characters, pixels, ids
   std::string file;      // a plain name inside the model directory; empty for bytes, pixels and ids
   int64_t first_id = 3;  // characters: id of the file's first line
   int64_t height = 0;    // pixels: the image's size

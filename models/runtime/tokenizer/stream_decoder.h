@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "models/runtime/tokenizer/tokenizer.h"
 
@@ -22,17 +23,28 @@ class StreamDecoder {
   explicit StreamDecoder(const Tokenizer& tokenizer, Start start = Start::kText);
 
   // The text that is complete with this token; may be empty. A character whose bytes have not all
-  // come (at most 3 bytes) is held back; bytes that cannot become one are returned as U+FFFD. `id`
-  // must be in [0, vocab_size).
+  // come (at most 3 bytes) is held back; bytes that cannot become one are returned as U+FFFD. A run
+  // of run bytes (Tokenizer::IsRunByte) is held back as long as all of it may be valid. `id` must
+  // be in [0, vocab_size).
   std::string Push(int32_t id);
 
-  // The end of the text: a character held back becomes U+FFFD. Nothing may be pushed afterwards.
+  // The end of the text: what is held back, an incomplete character as U+FFFD. Nothing may be
+  // pushed afterwards.
   std::string Finish();
 
  private:
+  std::string PushRunByte(char byte);
+  std::string EndRun();
+  // `bytes` in the midst of a text; `space` is not dropped at its start.
+  std::string Show(std::string_view bytes, bool keep_space);
+
   const Tokenizer* tokenizer_;
-  std::string held_;  // an incomplete character, at most 3 bytes
-  bool strip_space_;  // the next token with a text is the first
+  std::string held_;         // an incomplete character, at most 3 bytes
+  bool first_;               // no token but specials without text has come
+  bool strip_space_;         // the next token with a text is the first
+  std::string run_;          // run bytes held back
+  size_t run_checked_ = 0;   // of them, whole characters
+  bool run_broken_ = false;  // the run is not valid
 };
 
 }  // namespace tvq

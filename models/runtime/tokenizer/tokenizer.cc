@@ -1,6 +1,7 @@
 #include "models/runtime/tokenizer/tokenizer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +14,18 @@
 namespace tvq {
 namespace {
 
-constexpr int64_t kLargestFileBytes = 64 << 20;  // SentencePiece models have a few MB at most
+constexpr int64_t kLargestFileBytes = 64 << 20;  // a tokenizer.json of 256 Ki tokens has 33 MB
+
+// Types that are made of a file.
+constexpr struct {
+  std::string_view type;
+  absl::StatusOr<std::unique_ptr<Tokenizer>> (*make)(std::string_view content,
+                                                     std::string_view source,
+                                                     const CommonConfig& config);
+} kOfFiles[] = {{"characters", MakeCharactersTokenizer},
+                {"sentencepiece", MakeSentencePieceTokenizer},
+                {"huggingface", MakeHuggingFaceTokenizer},
+                {"rwkv", MakeRwkvTokenizer}};
 
 }  // namespace
 
@@ -33,17 +45,22 @@ absl::Status Tokenizer::CheckKnown(std::string_view text, std::span<const int32_
                                                  " is not in the model's vocabulary"));
 }
 
+absl::Status Tokenizer::CheckIds(std::span<const int32_t> ids) const {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < vocab_size()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("token id ", ids[i], " at index ", i,
+                                                   " is outside the vocabulary; ids are 0 to ",
+                                                   vocab_size() - 1));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> Tokenizer::Decode(std::span<const int32_t> ids) const {
+  absl::Status known = CheckIds(ids);
+  if (!known.ok()) return known;
   StreamDecoder decoder(*this);
   std::string text;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] < 0 || ids[i] >= vocab_size()) {
-      return absl::InvalidArgumentError(absl::StrCat("token id ", ids[i], " at index ", i,
-                                                     " is outside the vocabulary; ids are 0 to ",
-                                                     vocab_size() - 1));
-    }
-    text += decoder.Push(ids[i]);
-  }
+  for (const int32_t id : ids) text += decoder.Push(id);
   return text + decoder.Finish();
 }
 
@@ -54,16 +71,16 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& dir,
   if (type == "pixels") return MakePixelsTokenizer(config);
   if (type == "ids") return MakeIdsTokenizer(config);
 
-  if (type == "characters" || type == "sentencepiece") {
-    const std::string path = absl::StrCat(dir, "/", config.tokenizer.file);
-    absl::StatusOr<std::string> content = TokenizerFile(dir, config);
-    if (!content.ok()) return content.status();
-    return type == "characters" ? MakeCharactersTokenizer(*content, path, config)
-                                : MakeSentencePieceTokenizer(*content, path, config);
+  const auto found = std::find_if(std::begin(kOfFiles), std::end(kOfFiles),
+                                  [&](const auto& t) { return t.type == type; });
+  if (found == std::end(kOfFiles)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tokenizer type is ", Quoted(type), "; it must be ",
+                     "bytes, sentencepiece, huggingface, rwkv, characters, pixels or ids"));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("tokenizer type is ", Quoted(type), "; it must be ",
-                   "bytes, sentencepiece, characters, pixels or ids"));
+  absl::StatusOr<std::string> content = TokenizerFile(dir, config);
+  if (!content.ok()) return content.status();
+  return found->make(*content, absl::StrCat(dir, "/", config.tokenizer.file), config);
 }
 
 absl::StatusOr<std::string> TokenizerFile(const std::string& dir, const CommonConfig& config) {

@@ -48,6 +48,16 @@ class Tokenizer {
   // [0, vocab_size). The view lives as long as the tokenizer.
   virtual std::string_view TokenBytes(int32_t id) const = 0;
 
+  // The same of the first token of a text, where that differs.
+  virtual std::string_view FirstTokenBytes(int32_t id) const { return TokenBytes(id); }
+
+  // True of a byte that shows only within a run of such tokens that is valid UTF-8; of another run
+  // each becomes U+FFFD (Hugging Face's byte fallback).
+  virtual bool IsRunByte(int32_t id) const {
+    (void)id;
+    return false;
+  }
+
   // True for pad, begin, end, unknown and the like, and for ids without a text.
   virtual bool IsSpecial(int32_t id) const = 0;
 
@@ -58,8 +68,12 @@ class Tokenizer {
   // Ids are 0 .. vocab_size() - 1, as the model's config.json has it.
   virtual int32_t vocab_size() const = 0;
 
-  // bytes, sentencepiece, characters, pixels, ids
+  // bytes, sentencepiece, huggingface, rwkv, characters, pixels, ids
   virtual std::string_view type() const = 0;
+
+ protected:
+  // INVALID_ARGUMENT naming the first id outside [0, vocab_size).
+  absl::Status CheckIds(std::span<const int32_t> ids) const;
 };
 
 // Loads what config.tokenizer describes from the model directory. config.vocab_size may exceed the

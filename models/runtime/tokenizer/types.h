@@ -35,6 +35,18 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeSentencePieceTokenizer(std::strin
                                                                       std::string_view source,
                                                                       const CommonConfig& config);
 
+// `json` is the content of a tokenizer.json; `source` names it in messages.
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeHuggingFaceTokenizer(std::string_view json,
+                                                                    std::string_view source,
+                                                                    const CommonConfig& config);
+
+// `list` is the content of an RWKV vocabulary: an id, a literal of Python's (str or bytes) and its
+// length in bytes a line. The longest token that fits is taken, from the start of a text to its
+// end. `source` names the file in messages.
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeRwkvTokenizer(std::string_view list,
+                                                             std::string_view source,
+                                                             const CommonConfig& config);
+
 }  // namespace tvq
 
 #endif  // TVQ_MODELS_RUNTIME_TOKENIZER_TYPES_H_

@@ -1,0 +1,130 @@
+//! What a call may take: memory, and time as far as it allocates. A call that takes more unwinds, and its caller gets a
+//! failure. So does one that panics: nothing that a file or a request holds ends the process.
+
+use std::alloc::{set_alloc_error_hook, GlobalAlloc, Layout, System};
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{catch_unwind, resume_unwind, set_hook, AssertUnwindSafe};
+use std::sync::Once;
+use std::time::{Duration, Instant};
+
+pub enum Failure {
+    Invalid(String),
+    Exhausted(String),
+    Internal(String),
+}
+
+impl Failure {
+    pub fn invalid(message: impl std::fmt::Display) -> Failure {
+        Failure::Invalid(message.to_string())
+    }
+}
+
+pub type Outcome<T> = Result<T, Failure>;
+
+/// The least allocation at which the clock is read.
+const CLOCKED_BYTES: usize = 1024;
+const UNLIMITED: usize = usize::MAX;
+
+thread_local! {
+    static LEFT: Cell<usize> = const { Cell::new(UNLIMITED) };
+    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+struct Exhausted;
+
+/// Counts what the thread of a call allocates and frees; refuses what is over its budget.
+struct Counting;
+
+impl Counting {
+    fn take(bytes: usize) -> bool {
+        let left = LEFT.get();
+        if left == UNLIMITED {
+            return true;
+        }
+        let late = bytes >= CLOCKED_BYTES && DEADLINE.get().is_some_and(|end| Instant::now() > end);
+        if bytes > left || late {
+            return false;
+        }
+        LEFT.set(left - bytes);
+        true
+    }
+
+    fn give(bytes: usize) {
+        let left = LEFT.get();
+        if left != UNLIMITED {
+            LEFT.set(left.saturating_add(bytes).min(UNLIMITED - 1));
+        }
+    }
+}
+
+// SAFETY: the system's allocator does the work; a refusal is a null pointer, as the trait has it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if Counting::take(layout.size()) {
+            System.alloc(layout)
+        } else {
+            std::ptr::null_mut()
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if Counting::take(layout.size()) {
+            System.alloc_zeroed(layout)
+        } else {
+            std::ptr::null_mut()
+        }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        Counting::give(layout.size());
+        System.dealloc(pointer, layout)
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if !Counting::take(size) {
+            return std::ptr::null_mut();
+        }
+        Counting::give(layout.size());
+        System.realloc(pointer, layout, size)
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+static HOOKS: Once = Once::new();
+
+fn set_hooks() {
+    HOOKS.call_once(|| {
+        // By default a refused allocation ends the process, and a panic writes to standard error.
+        set_alloc_error_hook(|_| {
+            LEFT.set(UNLIMITED);
+            resume_unwind(Box::new(Exhausted));
+        });
+        set_hook(Box::new(|_| {}));
+    });
+}
+
+fn failure_of(payload: Box<dyn Any + Send>) -> Failure {
+    if payload.is::<Exhausted>() {
+        return Failure::Exhausted("takes more memory or time than it may".to_string());
+    }
+    let said = payload
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| payload.downcast_ref::<&str>().copied())
+        .unwrap_or("no reason given");
+    Failure::Internal(format!("the text library gave up: {said}"))
+}
+
+/// Runs `call`, which may hold `bytes` more than there were and run for about so long.
+pub fn within<T>(bytes: usize, time: Duration, call: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    set_hooks();
+    LEFT.set(bytes.min(UNLIMITED - 1));
+    DEADLINE.set(Some(Instant::now() + time));
+    let result = catch_unwind(AssertUnwindSafe(call));
+    LEFT.set(UNLIMITED);
+    DEADLINE.set(None);
+    result.unwrap_or_else(|payload| Err(failure_of(payload)))
+}
