@@ -18,6 +18,7 @@
 #include "kernels/ops/token_logprobs.h"
 #include "models/runtime/config/config.h"
 #include "models/runtime/state.h"
+#include "models/runtime/text/conversation_writer.h"
 #include "models/runtime/tokenizer/tokenizer.h"
 
 namespace tvq {
@@ -45,6 +46,8 @@ struct ModelInfo {
   std::string fingerprint;
   CommonConfig config;
   GenerationDefaults generation;
+  // The model's own chat templates; null: it has none.
+  std::shared_ptr<const ConversationWriter> conversations;
   DType dtype = DType::kFloat32;        // of the weights
   DType state_dtype = DType::kFloat32;  // of recent values in a state
   StateReads reads;

@@ -115,6 +115,9 @@ class Lease {
   // For Request::start; nothing for a session without tokens.
   virtual std::optional<StartPoint> Start() = 0;
 
+  // The session's token ids. FAILED_PRECONDITION if it does not keep them.
+  virtual absl::StatusOr<std::vector<int32_t>> Transcript() const = 0;
+
   // Makes sure that Commit will not lack the room for a state at `position`, where states grow, so
   // that nobody computes what cannot be kept (but for the reply that is kept for a retry).
   // RESOURCE_EXHAUSTED if there is not so much, FAILED_PRECONDITION if there can never be. What the

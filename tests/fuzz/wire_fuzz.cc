@@ -180,7 +180,7 @@ void CheckDrain(const v1::DrainRequest& m) {
 
 void CheckTokenize(const v1::TokenizeRequest& m) {
   const Tokenizer& tokenizer = TheModel().model->tokenizer();
-  if (!CheckTextSize(m.text(), tokenizer, kLimits).ok()) return;
+  if (!CheckTextSize(std::ssize(m.text()), tokenizer, kLimits).ok()) return;
   const auto ids = TextTokens(m.text(), m.allow_unknown(), TheModel());
   if (ids.ok()) Expect(tokenizer.Decode(*ids).ok());
 }

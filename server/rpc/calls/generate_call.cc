@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/rpc/wire/conversation.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/wire.h"
 
@@ -23,13 +24,28 @@ const v1::SessionCall* GenerateCall::SessionField() const {
   return message_.has_session() ? &message_.session() : nullptr;
 }
 
-absl::StatusOr<Request> GenerateCall::Convert(const SessionRecord* session) {
+absl::StatusOr<Request> GenerateCall::Convert(SessionUse* session) {
   const v1::GenerateRequest message = std::move(message_);
   const auto model = Model(message.model(), session);
   if (!model.ok()) return model.status();
-  auto request = ToRequest(message, **model, context().limits, StartOf(session));
+  ConversationTurn turn;
+  if (message.has_conversation()) {
+    auto written = WriteConversation(message.conversation(), **model, context().limits);
+    if (!written.ok()) return written.status();
+    if (session != nullptr) {
+      auto next = session->GoOn(*(*model)->model->info().conversations, *std::move(written));
+      if (!next.ok()) return next.status();
+      turn = *std::move(next);
+    } else {
+      turn.ids = std::move(written->ids);
+    }
+  }
+  ContextStart start = StartOf(session != nullptr ? &session->record() : nullptr);
+  start.conversation = std::move(turn.ids);
+  auto request = ToRequest(message, **model, context().limits, start);
   if (!request.ok()) return request;
-  output_ = GenerateOutput((*model)->model->tokenizer(), request->sampling.logprobs.has_value());
+  output_ = GenerateOutput((*model)->model->tokenizer(), request->sampling.logprobs.has_value(),
+                           turn.reread);
   return request;
 }
 

@@ -20,7 +20,8 @@ class GenerateCall : public RequestCall {
   absl::Status Parse(const grpc::ByteBuffer& bytes) override;
   const v1::SessionCall* SessionField() const override;
   uint64_t CallHash() const override { return HashOfCall(message_); }
-  absl::StatusOr<Request> Convert(const SessionRecord* session) override;
+  bool ConvertsSlowly() const override { return message_.has_conversation(); }
+  absl::StatusOr<Request> Convert(SessionUse* session) override;
   absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) override;
   void KeepPrompt(const std::vector<TokenEvent>& events) override {
     if (keeps_reply()) output_.Keep(events);

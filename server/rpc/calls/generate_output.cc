@@ -25,9 +25,14 @@ v1::GenerateResponse GenerateOutput::ToMessage(const Backlog& backlog) const {
   for (const Delta& delta : backlog.deltas) {
     ToProto(delta, *tokenizer_, logprobs_, DeltaOf(delta.index, &message));
   }
-  if (backlog.usage) ToProto(*backlog.usage, message.mutable_usage());
+  if (backlog.usage) SetUsage(*backlog.usage, &message);
   if (backlog.session) *message.mutable_session() = *backlog.session;
   return message;
+}
+
+void GenerateOutput::SetUsage(const Usage& usage, v1::GenerateResponse* message) const {
+  ToProto(usage, message->mutable_usage());
+  message->mutable_usage()->set_reread_tokens(reread_);
 }
 
 bool GenerateOutput::Fits(size_t bytes) {
@@ -61,7 +66,7 @@ std::optional<std::string> GenerateOutput::Kept(const Usage& usage,
   if (delta->finish_reason() == v1::FINISH_REASON_UNSPECIFIED) {
     delta->set_finish_reason(v1::FINISH_REASON_CANCELLED);  // it got no last delta
   }
-  ToProto(usage, kept.mutable_usage());
+  SetUsage(usage, &kept);
   *kept.mutable_session() = position;
   return kept.SerializeAsString();
 }

@@ -2,6 +2,7 @@
 #define TVQ_SERVER_RPC_CALLS_GENERATE_OUTPUT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,9 +17,9 @@ namespace tvq {
 class GenerateOutput {
  public:
   GenerateOutput() = default;
-  // `logprobs`: the request asked for them.
-  GenerateOutput(const Tokenizer& tokenizer, bool logprobs)
-      : tokenizer_(&tokenizer), logprobs_(logprobs) {}
+  // `logprobs`: the request asked for them. `reread`: Usage.reread_tokens.
+  GenerateOutput(const Tokenizer& tokenizer, bool logprobs, int64_t reread = 0)
+      : tokenizer_(&tokenizer), logprobs_(logprobs), reread_(reread) {}
 
   v1::GenerateResponse ToMessage(const Backlog& backlog) const;
 
@@ -30,11 +31,13 @@ class GenerateOutput {
   std::optional<std::string> Kept(const Usage& usage, const v1::SessionPosition& position);
 
  private:
+  void SetUsage(const Usage& usage, v1::GenerateResponse* message) const;
   // Whether so many more bytes fit.
   bool Fits(size_t bytes);
 
   const Tokenizer* tokenizer_ = nullptr;
   bool logprobs_ = false;
+  int64_t reread_ = 0;
   v1::GenerateResponse kept_;
   size_t kept_bytes_ = 0;
 };

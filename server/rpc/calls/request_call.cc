@@ -35,8 +35,11 @@ void RequestCall::Begin() {
   if (!Admit()) return;
   if (request.Length() <= kInlineRequestBytes) return Open(request);
   // The copy shares the bytes.
-  const auto status = context().workers->TrySchedule(
-      caller().sharer, request.Length(), [self = Self(), request] { self->Open(request); });
+  OnWorkers(request.Length(), [self = Self(), request] { self->Open(request); });
+}
+
+void RequestCall::OnWorkers(size_t bytes, std::function<void()> task) {
+  const auto status = context().workers->TrySchedule(caller().sharer, bytes, std::move(task));
   if (!status.ok()) GiveUp(status, /*busy=*/true);
 }
 
@@ -44,7 +47,11 @@ void RequestCall::Open(const grpc::ByteBuffer& bytes) {
   if (broken_since()) return GiveUp(absl::CancelledError("the call was cancelled"));
   if (auto status = Parse(bytes); !status.ok()) return GiveUp(status);
   const v1::SessionCall* const session = SessionField();
-  if (session == nullptr) return ConvertAndSubmit();
+  if (session == nullptr) {
+    const bool here = !ConvertsSlowly() || bytes.Length() > kInlineRequestBytes;
+    return here ? ConvertAndSubmit()
+                : OnWorkers(bytes.Length(), [self = Self()] { self->ConvertAndSubmit(); });
+  }
   if (auto status = CheckMayUseSessions(context(), caller()); !status.ok()) return GiveUp(status);
   auto call = ToSessionCall(*session, CallHash(), caller().owner);
   if (!call.ok()) return GiveUp(call.status());
@@ -77,7 +84,8 @@ void RequestCall::AnswerRetry(const std::string& reply) {
 }
 
 void RequestCall::ConvertAndSubmit() {
-  absl::StatusOr<Request> request = Convert(session_ ? &session_->record() : nullptr);
+  if (broken_since()) return GiveUp(absl::CancelledError("the call was cancelled"));
+  absl::StatusOr<Request> request = Convert(session_.get());
   if (!request.ok()) return GiveUp(request.status());
   if (session_ != nullptr) {
     if (auto status = session_->Continue(&*request); !status.ok()) {
@@ -88,9 +96,9 @@ void RequestCall::ConvertAndSubmit() {
 }
 
 absl::StatusOr<const ServedModel*> RequestCall::Model(const std::string& name,
-                                                      const SessionRecord* session) const {
+                                                      const SessionUse* session) const {
   const auto& models = context().engine->models();
-  return session != nullptr ? FindModel(models, name, *session) : FindModel(models, name);
+  return session != nullptr ? FindModel(models, name, session->record()) : FindModel(models, name);
 }
 
 void RequestCall::GiveUp(const absl::Status& status, bool busy) {

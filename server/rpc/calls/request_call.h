@@ -2,7 +2,9 @@
 #define TVQ_SERVER_RPC_CALLS_REQUEST_CALL_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,13 +37,15 @@ class RequestCall : public StreamCall<QueuedStream> {
   virtual const v1::SessionCall* SessionField() const = 0;
   // HashOfCall of the message that was parsed.
   virtual uint64_t CallHash() const = 0;
+  // Whether Convert may take long although the message is short.
+  virtual bool ConvertsSlowly() const { return false; }
   // The message that was parsed as a request; `session` is null without one. May keep what
   // ToMessage needs.
-  virtual absl::StatusOr<Request> Convert(const SessionRecord* session) = 0;
+  virtual absl::StatusOr<Request> Convert(SessionUse* session) = 0;
 
   // The model that is asked for by `name`, or the session's.
   absl::StatusOr<const ServedModel*> Model(const std::string& name,
-                                           const SessionRecord* session) const;
+                                           const SessionUse* session) const;
 
   // Of a call on a session that may be retried: its reply, to be kept, unset if it is too large;
   // and what a retry is answered with a reply that was kept.
@@ -60,6 +64,8 @@ class RequestCall : public StreamCall<QueuedStream> {
   }
   void Open(const grpc::ByteBuffer& bytes);
   void OpenSession(const SessionCall& call, bool commit_on_cancel);
+  // Runs a task of the call that keeps so many bytes.
+  void OnWorkers(size_t bytes, std::function<void()> task);
   void AnswerRetry(const std::string& reply);
   void ConvertAndSubmit();
   void CommitSession(const absl::Status& status, const Usage& usage);

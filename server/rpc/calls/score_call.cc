@@ -43,11 +43,11 @@ const v1::SessionCall* ScoreCall::SessionField() const {
   return message_.has_session() ? &message_.session() : nullptr;
 }
 
-absl::StatusOr<Request> ScoreCall::Convert(const SessionRecord* session) {
+absl::StatusOr<Request> ScoreCall::Convert(SessionUse* session) {
   const v1::ScoreRequest message = std::move(message_);
   const auto model = Model(message.model(), session);
   if (!model.ok()) return model.status();
-  const ContextStart start = StartOf(session);
+  const ContextStart start = StartOf(session != nullptr ? &session->record() : nullptr);
   auto input = ToRequest(message, **model, context().limits, start);
   if (!input.ok()) return input.status();
   const std::vector<int32_t>& prompt = input->request.prompt;

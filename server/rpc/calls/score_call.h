@@ -23,7 +23,7 @@ class ScoreCall : public RequestCall {
   absl::Status Parse(const grpc::ByteBuffer& bytes) override;
   const v1::SessionCall* SessionField() const override;
   uint64_t CallHash() const override { return HashOfCall(message_); }
-  absl::StatusOr<Request> Convert(const SessionRecord* session) override;
+  absl::StatusOr<Request> Convert(SessionUse* session) override;
   void Filter(int64_t first, std::vector<TokenEvent>* events) override;
   absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) override;
   void KeepPrompt(const std::vector<TokenEvent>& events) override;

@@ -1,6 +1,8 @@
 #include "server/rpc/calls/session_use.h"
 
 #include <cstdint>
+#include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,6 +46,23 @@ absl::StatusOr<std::optional<std::string>> SessionUse::Replay() const {
       absl::StrCat("session.idempotency_key: the first call was done and committed version ",
                    position.version(), " at position ", position.position(),
                    ", but its output has more than ", kMaxReplyBytes, " bytes and was not kept"));
+}
+
+absl::StatusOr<ConversationTurn> SessionUse::GoOn(const ConversationWriter& writer,
+                                                  Conversation whole) {
+  const auto held = lease_->Transcript();
+  if (!held.ok()) return held.status();
+  if (held->empty()) return ConversationTurn{std::move(whole.ids)};
+  auto next = writer.Continue(whole, *held);
+  if (!next.ok()) return next.status();
+  const int64_t position = std::ssize(*held);
+  if (next->kept < 0 || next->kept > position) std::abort();
+  if (next->kept < position) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "conversation: the session holds ", position, " tokens, of which the conversation begins ",
+        "with ", next->kept, ", must begin with all of them; rewind or fork the session"));
+  }
+  return ConversationTurn{std::move(next->ids)};
 }
 
 absl::Status SessionUse::Continue(Request* request) {

@@ -3,13 +3,16 @@
 
 #include <google/protobuf/message.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "models/runtime/text/conversation_writer.h"
 #include "server/engine/request/request.h"
 #include "server/sessions/session_store.h"
 #include "tvq/v1/session.pb.h"
@@ -18,6 +21,12 @@ namespace tvq {
 
 // Reads what a call was answered that is retried now. DATA_LOSS if that was not kept well.
 absl::Status ParseReply(const std::string& reply, google::protobuf::Message* message);
+
+// What a conversation adds to a session.
+struct ConversationTurn {
+  std::vector<int32_t> ids;  // to be fed
+  int64_t reread = 0;        // of them, those that stand where the session had tokens before
+};
 
 // A call's use of a session: the lease, the request that continues it, the commit. One thread at a
 // time.
@@ -37,6 +46,10 @@ class SessionUse {
   // FAILED_PRECONDITION, with the position, if the reply was too large to be kept, DATA_LOSS if it
   // was not kept well.
   absl::StatusOr<std::optional<std::string>> Replay() const;
+
+  // How the session goes on to hold the whole conversation and nothing else. What it holds must begin
+  // that. FAILED_PRECONDITION without a transcript.
+  absl::StatusOr<ConversationTurn> GoOn(const ConversationWriter& writer, Conversation whole);
 
   // Makes the request begin where the session is, and leave what comes after it. Errors of
   // Lease::Reserve.

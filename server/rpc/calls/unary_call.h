@@ -20,6 +20,7 @@ namespace tvq {
 // Where a unary method runs.
 enum class RunOn {
   kThisThread,    // or, for a large request, on a worker
+  kWorkers,       // may take long
   kSessionTasks,  // may block
 };
 
@@ -54,7 +55,7 @@ class UnaryCall final : public UnaryReactor {
           !status.ok()) {
         Refuse(status, /*busy=*/true);
       }
-    } else if (in->Length() <= kInlineRequestBytes) {
+    } else if (where == RunOn::kThisThread && in->Length() <= kInlineRequestBytes) {
       run();
     } else if (auto status = context().workers->TrySchedule(caller().sharer, in->Length(), run);
                !status.ok()) {

@@ -12,7 +12,9 @@
 #include "server/rpc/calls/score_call.h"
 #include "server/rpc/calls/snapshots/generate_with_state_call.h"
 #include "server/rpc/calls/unary_call.h"
+#include "server/rpc/wire/conversation.h"
 #include "server/rpc/wire/convert.h"
+#include "server/rpc/wire/wire.h"
 
 namespace tvq {
 namespace {
@@ -33,7 +35,16 @@ absl::Status TokenizeText(const CallContext& context, const v1::TokenizeRequest&
   auto model = FindModel(context.engine->models(), request.model());
   if (!model.ok()) return model.status();
   const Tokenizer& tokenizer = (*model)->model->tokenizer();
-  if (auto status = CheckTextSize(request.text(), tokenizer, context.limits); !status.ok()) {
+  if (request.has_conversation()) {
+    auto written = WriteConversation(request.conversation(), **model, context.limits);
+    if (!written.ok()) return written.status();
+    response->mutable_token_ids()->Add(written->ids.begin(), written->ids.end());
+    response->set_unknown_tokens(static_cast<int32_t>(UnknownTokens(written->ids, tokenizer)));
+    response->set_text(std::move(written->text));
+    return absl::OkStatus();
+  }
+  if (auto status = CheckTextSize(std::ssize(request.text()), tokenizer, context.limits);
+      !status.ok()) {
     return status;
   }
   auto ids = TextTokens(request.text(), request.allow_unknown(), **model);
@@ -44,6 +55,15 @@ absl::Status TokenizeText(const CallContext& context, const v1::TokenizeRequest&
   response->mutable_token_ids()->Add(ids->begin(), ids->end());
   response->set_unknown_tokens(static_cast<int32_t>(UnknownTokens(*ids, tokenizer)));
   return absl::OkStatus();
+}
+
+// A template may take long, however short the request is.
+RunOn WhereToTokenize(const grpc::ByteBuffer& in) {
+  v1::TokenizeRequest request;
+  const bool small = in.Length() <= kInlineRequestBytes;
+  return small && ParseMessage(in, &request).ok() && request.has_conversation()
+             ? RunOn::kWorkers
+             : RunOn::kThisThread;
 }
 
 // At least; what is no UTF-8 becomes longer.
@@ -112,7 +132,8 @@ grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContex
                                                       grpc::ByteBuffer* out) {
   return BeginUnaryCall<v1::TokenizeRequest, v1::TokenizeResponse>(
       context_, kTokenize, rpc, in, out,
-      [this](const Caller&, const auto& q, auto* r) { return TokenizeText(context_, q, r); });
+      [this](const Caller&, const auto& q, auto* r) { return TokenizeText(context_, q, r); },
+      WhereToTokenize(*in));
 }
 
 grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerContext* rpc,

@@ -11,6 +11,7 @@
 #include "base/quoted.h"
 #include "models/runtime/begin_id.h"
 #include "server/rpc/wire/answer_suffix.h"
+#include "server/rpc/wire/conversation.h"
 
 namespace tvq {
 namespace {
@@ -35,6 +36,17 @@ template <typename Message>
 const char* InputField(const Message& message) {
   return message.has_token_ids() ? "token_ids" : "text";
 }
+const char* InputField(const v1::GenerateRequest& message) {
+  return message.has_conversation() ? "conversation"
+         : message.has_token_ids()  ? "token_ids"
+                                    : "text";
+}
+
+template <typename Message>
+bool HasConversation(const Message&) {
+  return false;
+}
+bool HasConversation(const v1::GenerateRequest& message) { return message.has_conversation(); }
 
 // Here, so that the message names the request's own field.
 absl::Status CheckIds(const std::vector<int32_t>& ids, int64_t vocab, const char* field) {
@@ -47,20 +59,23 @@ absl::Status CheckIds(const std::vector<int32_t>& ids, int64_t vocab, const char
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<int32_t>> CheckedIds(std::vector<int32_t> ids, const ServedModel& model,
+                                                const RequestLimits& limits, const char* field) {
+  if (auto status = CheckTokenCount(static_cast<int64_t>(ids.size()), limits, field); !status.ok())
+    return status;
+  const int64_t vocab = model.model->info().config.vocab_size;
+  if (auto status = CheckIds(ids, vocab, field); !status.ok()) return status;
+  return ids;
+}
+
 template <typename Message>
 absl::StatusOr<std::vector<int32_t>> CheckedInput(const Message& message, const ServedModel& model,
                                                   const RequestLimits& limits) {
-  const char* field = InputField(message);
-  if (auto status = CheckTextSize(message.text(), model.model->tokenizer(), limits); !status.ok()) {
-    return status;
-  }
+  auto size = CheckTextSize(std::ssize(message.text()), model.model->tokenizer(), limits);
+  if (!size.ok()) return size;
   auto ids = InputTokens(message, model);
   if (!ids.ok()) return ids.status();
-  if (auto status = CheckTokenCount(static_cast<int64_t>(ids->size()), limits, field); !status.ok())
-    return status;
-  const int64_t vocab = model.model->info().config.vocab_size;
-  if (auto status = CheckIds(*ids, vocab, field); !status.ok()) return status;
-  return ids;
+  return CheckedIds(*std::move(ids), model, limits, InputField(message));
 }
 
 absl::Status CheckAnswerSuffix(const v1::GenerateRequest& message) {
@@ -69,9 +84,9 @@ absl::Status CheckAnswerSuffix(const v1::GenerateRequest& message) {
                                                    message.answer_suffix().size(),
                                                    " bytes, must have at most ", kMaxAnswerSuffix));
   }
-  if (message.has_answer_suffix() && message.has_token_ids()) {
-    return absl::InvalidArgumentError(
-        "answer_suffix: is set beside token_ids, must stand before text");
+  if (message.has_answer_suffix() && (message.has_token_ids() || message.has_conversation())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "answer_suffix: is set beside ", InputField(message), ", must stand before text"));
   }
   return absl::OkStatus();
 }
@@ -100,7 +115,9 @@ absl::StatusOr<bool> BeginContext(const Message& message, const ServedModel& mod
                                   std::vector<int32_t>* ids) {
   const bool wanted =
       message.has_add_special_tokens() ? message.add_special_tokens() : start.add_special_tokens;
-  if (!wanted || start.position > 0 || message.has_token_ids()) return false;
+  if (!wanted || start.position > 0 || message.has_token_ids() || HasConversation(message)) {
+    return false;
+  }
   if (!AddBosToken(model.model->info(), ids)) return false;
   auto status = CheckTokenCount(static_cast<int64_t>(ids->size()), limits, InputField(message));
   if (!status.ok()) return status;
@@ -256,9 +273,8 @@ int64_t UnknownTokens(std::span<const int32_t> ids, const Tokenizer& tokenizer) 
   return unknown ? std::count(ids.begin(), ids.end(), *unknown) : 0;
 }
 
-absl::Status CheckTextSize(std::string_view text, const Tokenizer& tokenizer,
-                           const RequestLimits& limits) {
-  const auto bytes = static_cast<int64_t>(text.size());
+absl::Status CheckTextSize(int64_t bytes, const Tokenizer& tokenizer, const RequestLimits& limits,
+                           const char* field) {
   if (limits.max_prompt_tokens == 0 || bytes <= limits.max_prompt_tokens) return absl::OkStatus();
   size_t longest = 4;  // an unknown token stands for any character
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
@@ -266,7 +282,7 @@ absl::Status CheckTextSize(std::string_view text, const Tokenizer& tokenizer,
   }
   if (bytes / static_cast<int64_t>(longest) <= limits.max_prompt_tokens) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "text: has ", bytes, " bytes, more than ", limits.max_prompt_tokens,
+      field, ": has ", bytes, " bytes, more than ", limits.max_prompt_tokens,
       " tokens, the server's limit, can stand for, a token being at most ", longest, " bytes"));
 }
 
@@ -279,7 +295,8 @@ absl::Status CheckTokenCount(int64_t count, const RequestLimits& limits, const c
 
 absl::Status CheckInputSize(const v1::GenerateRequest& message, const ServedModel& model,
                             const RequestLimits& limits) {
-  auto status = CheckTextSize(message.text(), model.model->tokenizer(), limits);
+  if (message.has_conversation()) return CheckConversation(message.conversation(), model, limits);
+  auto status = CheckTextSize(std::ssize(message.text()), model.model->tokenizer(), limits);
   if (!status.ok() || !message.has_token_ids()) return status;
   return CheckTokenCount(message.token_ids().ids_size(), limits, "token_ids");
 }
@@ -316,12 +333,18 @@ SamplingParams DefaultSampling(const GenerationDefaults& defaults) {
 absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const ServedModel& model,
                                   const RequestLimits& limits, const ContextStart& start) {
   if (auto status = CheckAnswerSuffix(message); !status.ok()) return status;
-  auto prompt = message.has_answer_suffix() && start.answer_end
-                    ? InputBehind(*start.answer_end, message, model, limits)
-                    : CheckedInput(message, model, limits);
+  auto prompt =
+      message.has_conversation() ? CheckedIds(start.conversation, model, limits, "conversation")
+      : message.has_answer_suffix() && start.answer_end
+          ? InputBehind(*start.answer_end, message, model, limits)
+          : CheckedInput(message, model, limits);
   if (!prompt.ok()) return prompt.status();
   const auto begun = BeginContext(message, model, limits, start, &*prompt);
   if (!begun.ok()) return begun.status();
+  if (prompt->empty() && start.position == 0 && message.has_conversation()) {
+    return absl::InvalidArgumentError(
+        "conversation: the template writes nothing of it, must have at least one token");
+  }
   if (prompt->empty() && start.position == 0) {
     const auto first = FirstId(model, start, InputField(message));
     if (!first.ok()) return first.status();
@@ -478,6 +501,10 @@ void ToProto(const ServedModel& served, const ModelCapacity& capacity, const Req
   }
   message->set_can_encode(served.model->encoder() != nullptr);
   message->set_add_bos_token(AddsBosToken(info));
+  if (info.conversations == nullptr) return;
+  for (std::string& name : info.conversations->names()) {
+    message->add_conversation_templates(std::move(name));
+  }
 }
 
 SteadyTime ToSteady(std::chrono::system_clock::time_point deadline) {

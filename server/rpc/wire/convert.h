@@ -41,6 +41,8 @@ struct ContextStart {
   int64_t position = 0;                                // tokens it holds
   std::optional<AnswerEnd> answer_end = std::nullopt;  // unset: there is no answer
   bool add_special_tokens = true;                      // where the request does not say
+  // Of a request with a conversation: the ids that follow.
+  std::vector<int32_t> conversation = {};
 };
 
 // Where a session is; null: an empty context without one.
@@ -73,10 +75,10 @@ int64_t UnknownTokens(std::span<const int32_t> ids, const Tokenizer& tokenizer);
 
 // INVALID_ARGUMENT for text of more bytes than the most tokens allowed could stand for, each being
 // as long as the longest: tokenizing it would only show that it is too long.
-absl::Status CheckTextSize(std::string_view text, const Tokenizer& tokenizer,
-                           const RequestLimits& limits);
+absl::Status CheckTextSize(int64_t bytes, const Tokenizer& tokenizer, const RequestLimits& limits,
+                           const char* field = "text");
 absl::Status CheckTokenCount(int64_t count, const RequestLimits& limits, const char* field);
-// Both, before any text is tokenized; ToRequest checks the rest.
+// What can be told before any text is tokenized; ToRequest checks the rest.
 absl::Status CheckInputSize(const v1::GenerateRequest& message, const ServedModel& model,
                             const RequestLimits& limits);
 

@@ -258,6 +258,13 @@ class Store::StoreLease : public Lease {
     return start;
   }
 
+  absl::StatusOr<std::vector<int32_t>> Transcript() const override {
+    if (record_.has_transcript) return begun_.entry->content->present.tokens.Ids();
+    return absl::FailedPreconditionError(
+        absl::StrCat("session_id: session ", record_.id,
+                     " keeps no transcript, must have been created with keep_transcript"));
+  }
+
   ~StoreLease() override {
     if (begun_.hold) store_->FitPlace(*begun_.entry);
   }

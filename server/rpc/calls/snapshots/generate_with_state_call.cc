@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "server/rpc/wire/conversation.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/session_convert.h"
 #include "server/rpc/wire/status.h"
@@ -75,6 +76,11 @@ absl::Status GenerateWithStateCall::ReadMessage() {
     message_.DiscardUnknownFields();
     if (auto status = receiver_->Keep(message_.SpaceUsedLong()); !status.ok()) return status;
   }
+  if (message_.has_conversation() && !message.chunk().empty()) {
+    return absl::InvalidArgumentError(
+        "generate.conversation: stands before a snapshot, whose text is not known; must begin the "
+        "context");
+  }
   return receiver_->Add(message.chunk(), guard_.took());
 }
 
@@ -98,6 +104,11 @@ void GenerateWithStateCall::OnLast() {
   if (start) {
     context_start.position = start->position + static_cast<int64_t>(start->pending.size());
     context_start.answer_end = start->answer_end;
+  }
+  if (message.has_conversation()) {
+    auto written = WriteConversation(message.conversation(), *model_, context().limits);
+    if (!written.ok()) return RefuseUpload(written.status(), /*busy=*/false);
+    context_start.conversation = std::move(written->ids);
   }
   auto request = ToRequest(message, *model_, context().limits, context_start);
   if (!request.ok()) return RefuseUpload(request.status(), /*busy=*/false);
