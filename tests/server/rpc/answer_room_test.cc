@@ -198,7 +198,9 @@ TEST_F(AnswerRoomTest, AStateTakesNoneBeforeItIsSent) {
 
 TEST_F(AnswerRoomTest, AStateGoesOutInSmallPiecesIfThereIsNone) {
   for (const bool full : {false, true}) {
-    if (full) ASSERT_EQ(FillRoom(kAnasKey), 2);
+    if (full) {
+      ASSERT_EQ(FillRoom(kAnasKey), 2);
+    }
     const auto open = StartWithState(1);
     v1::GenerateWithStateResponse message;
     int64_t bytes = 0, largest = 0;

@@ -118,7 +118,9 @@ class ReadersTest : public testing::Test {
     grpc::Status Read(v1::GetSessionResponse* response) {
       grpc::ByteBuffer bytes;
       call_->Read(&bytes, this);
-      if (Wait()) EXPECT_TRUE(ParseMessage(bytes, response).ok());
+      if (Wait()) {
+        EXPECT_TRUE(ParseMessage(bytes, response).ok());
+      }
       return Finish();
     }
     grpc::Status Finish() {

@@ -172,7 +172,9 @@ class FirstTokenTest : public testing::Test {
     const std::vector<v1::GenerateResponse> messages = Rest();
     ASSERT_FALSE(messages.empty());
     EXPECT_EQ(Tokens(messages.front()), kLength) << "the loop wrote what came before the token";
-    if (sampling.echo()) EXPECT_TRUE(messages.front().deltas(0).text().starts_with("first"));
+    if (sampling.echo()) {
+      EXPECT_TRUE(messages.front().deltas(0).text().starts_with("first"));
+    }
     EXPECT_EQ(messages.front().prompt_logprobs_size(), sampling.has_prompt_logprobs() ? 5 : 0);
   }
 

@@ -100,7 +100,9 @@ TEST(TaskPoolTest, OneThreadIsForShortTasksAlone) {
     last.Notify();
   });
   EXPECT_TRUE(last.WaitForNotificationWithTimeout(absl::Minutes(1))) << "waits for the long one";
-  if (last.HasBeenNotified()) EXPECT_EQ(order, "12");
+  if (last.HasBeenNotified()) {
+    EXPECT_EQ(order, "12");
+  }
   go.Notify();
 }
 

@@ -42,7 +42,9 @@ class EndedSessionsTest : public testing::Test {
           return shown.back() != last;
         });
     EXPECT_EQ(count, static_cast<int64_t>(shown.size()));
-    if (!shown.empty()) EXPECT_EQ(after_.second, shown.back());
+    if (!shown.empty()) {
+      EXPECT_EQ(after_.second, shown.back());
+    }
     return shown;
   }
 
