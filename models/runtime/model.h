@@ -142,8 +142,8 @@ class QuantizedKeys {
   virtual void SetTap(Tap tap) = 0;
 };
 
-// info, tokenizer, StateBytes, StateSections, NewState and Health may be used from any thread;
-// everything else from one thread at a time, the one that runs the device.
+// info, tokenizer, StateBytes, StateSections, StatesCut, NewState and Health may be used from any
+// thread; everything else from one thread at a time, the one that runs the device.
 class Model {
  public:
   virtual ~Model() = default;
@@ -164,6 +164,9 @@ class Model {
     return StateBytes(std::max<int64_t>(1, info().config.max_position));
   }
   bool StatesGrow() const { return LargestStateBytes() > StateBytes(1); }
+  // Whether a state is what each token has left and nothing more, so that its first tokens are a
+  // state (State::CopyFirst): every section has shape[1] = position.
+  virtual bool StatesCut() const { return false; }
 
   // Device bytes of working memory for calls with up to `decode_rows` rows or one prefill chunk.
   virtual int64_t WorkspaceBytes(int64_t decode_rows) const = 0;

@@ -51,6 +51,13 @@ class State {
   // Makes this state an exact copy of `other`, a state of the same model.
   virtual absl::Status CopyFrom(const State& other) = 0;
 
+  // Makes this state what `other` was after its first `tokens` tokens, to the last bit. Of a model
+  // whose states can be cut (Model::StatesCut).
+  virtual absl::Status CopyFirst(const State& other, int64_t tokens) {
+    static_cast<void>(other), static_cast<void>(tokens);
+    return absl::UnimplementedError("the states of this model cannot be cut");
+  }
+
   // Back to position 0, all zero.
   virtual absl::Status Reset() = 0;
 

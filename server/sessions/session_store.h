@@ -107,6 +107,7 @@ class Lease {
  public:
   virtual ~Lease() = default;
 
+  // After GoBack with position and answer_end of where the call goes on.
   virtual const SessionRecord& record() const = 0;
 
   // What an earlier call with this idempotency key was answered; the call is not to be done again.
@@ -117,6 +118,12 @@ class Lease {
 
   // The session's token ids. FAILED_PRECONDITION if it does not keep them.
   virtual absl::StatusOr<std::vector<int32_t>> Transcript() const = 0;
+
+  // Makes Start, Reserve and Commit go on from the session's last place, now or at a mark, that
+  // holds the first of `tokens` and nothing else, or from the beginning, and returns its position.
+  // Where states can be cut that place may lie anywhere. Only a commit changes the session. Blocks.
+  // For a session with a transcript.
+  virtual absl::StatusOr<int64_t> GoBack(std::span<const int32_t> tokens) = 0;
 
   // Makes sure that Commit will not lack the room for a state at `position`, where states grow, so
   // that nobody computes what cannot be kept (but for the reply that is kept for a retry).

@@ -58,13 +58,18 @@ PartMemory SessionState::Parts(size_t l) const {
   return {BlockOf(layer), layer.offsets, pages_.view()};
 }
 
-absl::Status SessionState::CopyFrom(const State& other) {
+absl::Status SessionState::Copy(const State& other, std::optional<int64_t> tokens) {
   const auto* source = dynamic_cast<const SessionState*>(&other);
   if (source == nullptr || &source->layout_ != &layout_) {
     return absl::FailedPreconditionError("the state to copy belongs to another model");
   }
+  const int64_t position = tokens.value_or(source->position_);
+  if (tokens && (!layout_.AllInPages() || position < 0 || position > source->position_)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a state at position ", source->position_, " cannot be cut at ", position));
+  }
   if (!source->written_) return Reset();
-  absl::Status s = pages_.Resize(source->position_);
+  absl::Status s = pages_.Resize(position);
   const auto bytes = static_cast<size_t>(layout_.list_offset());  // each has its own lists
   for (size_t p = 0; s.ok() && p < pages_.size(); ++p) {
     s = device_.CopyWithin(pages_.page(p), source->pages_.page(p), bytes);
@@ -72,7 +77,7 @@ absl::Status SessionState::CopyFrom(const State& other) {
   if (s.ok() && block_.bytes() > 0) {
     s = device_.CopyWithin(block_.data(), source->block_.data(), block_.bytes());
   }
-  position_ = source->position_;
+  position_ = position;
   written_ = true;
   if (s.ok()) return s;
   s.Update(Reset());

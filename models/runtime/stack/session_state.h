@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,7 +30,10 @@ class SessionState : public State {
   int64_t bytes() const override {
     return layout_.block_bytes() + static_cast<int64_t>(pages_.size()) * layout_.page_bytes();
   }
-  absl::Status CopyFrom(const State& other) override;
+  absl::Status CopyFrom(const State& other) override { return Copy(other, std::nullopt); }
+  absl::Status CopyFirst(const State& other, int64_t tokens) override {
+    return Copy(other, tokens);
+  }
   absl::Status Reset() override;
   std::vector<SectionInfo> Sections() const override { return layout_.Sections(position_); }
   absl::Status VisitSectionsFrom(size_t first, const SectionVisitor& visit) const override;
@@ -57,6 +61,8 @@ class SessionState : public State {
   std::byte* BlockOf(const StateLayout::Layer& layer) const {
     return block_.as<std::byte>() + layer.block_first;
   }
+  // CopyFrom, or CopyFirst of so many.
+  absl::Status Copy(const State& other, std::optional<int64_t> tokens);
   // Load, but for what happens after an error.
   absl::Status TryLoad(int64_t position, const SectionReader& read);
   absl::Status LoadLayer(size_t layer, int64_t position, const SectionReader& read);

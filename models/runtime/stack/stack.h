@@ -41,6 +41,7 @@ class Stack : public DeviceModel, private Drafts {
                                                        const LoadOptions& options);
 
   int64_t StateBytes(int64_t tokens) const override { return layout_.Bytes(tokens); }
+  bool StatesCut() const override { return layout_.AllInPages(); }
   std::vector<SectionInfo> StateSections(int64_t position) const override {
     return layout_.Sections(position);
   }

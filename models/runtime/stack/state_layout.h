@@ -44,6 +44,7 @@ class StateLayout {
   // reserved memory to the last. Where others are not, it gets blocks of two sizes, and a gap that
   // blocks leave may hold no page (kernels/host/slab.h). 0: nothing grows.
   int64_t page_bytes() const { return page_bytes_; }
+  bool AllInPages() const { return block_bytes_ == 0 && page_bytes_ > 0; }
   int64_t list_offset() const { return list_offset_; }
   int64_t max_position() const { return max_position_; }
   int64_t Pages(int64_t tokens) const { return page_bytes_ == 0 ? 0 : PagesOf(tokens); }

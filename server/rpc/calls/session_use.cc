@@ -1,5 +1,6 @@
 #include "server/rpc/calls/session_use.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <iterator>
@@ -57,12 +58,14 @@ absl::StatusOr<ConversationTurn> SessionUse::GoOn(const ConversationWriter& writ
   if (!next.ok()) return next.status();
   const int64_t position = std::ssize(*held);
   if (next->kept < 0 || next->kept > position) std::abort();
-  if (next->kept < position) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "conversation: the session holds ", position, " tokens, of which the conversation begins ",
-        "with ", next->kept, ", must begin with all of them; rewind or fork the session"));
-  }
-  return ConversationTurn{std::move(next->ids)};
+  if (next->kept == position) return ConversationTurn{std::move(next->ids)};
+  std::vector<int32_t> wanted(held->begin(), held->begin() + next->kept);
+  wanted.insert(wanted.end(), next->ids.begin(), next->ids.end());
+  const auto back = lease_->GoBack(wanted);
+  if (!back.ok()) return back.status();
+  ConversationTurn turn{{wanted.begin() + *back, wanted.end()}};
+  turn.reread = std::min(position - *back, std::ssize(turn.ids));
+  return turn;
 }
 
 absl::Status SessionUse::Continue(Request* request) {

@@ -47,8 +47,9 @@ class SessionUse {
   // was not kept well.
   absl::StatusOr<std::optional<std::string>> Replay() const;
 
-  // How the session goes on to hold the whole conversation and nothing else. What it holds must begin
-  // that. FAILED_PRECONDITION without a transcript.
+  // How the session goes on to hold the whole conversation and nothing else. Where what it holds
+  // does not begin that, the call goes on from its past. Blocks. FAILED_PRECONDITION without a
+  // transcript.
   absl::StatusOr<ConversationTurn> GoOn(const ConversationWriter& writer, Conversation whole);
 
   // Makes the request begin where the session is, and leave what comes after it. Errors of

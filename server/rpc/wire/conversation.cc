@@ -12,13 +12,15 @@
 namespace tvq {
 namespace {
 
-// The writer names fields as templates know them, if it names any.
+// The writer names fields as templates know them, if it names any. What a template does too long
+// it would do so again.
 absl::Status Named(const absl::Status& status) {
   const std::string message(status.message());
   const std::string_view field = std::string_view(message).substr(0, message.find_first_of(":[."));
-  const bool known =
-      v1::Conversation::descriptor()->FindFieldByName(std::string(field)) != nullptr;
-  return absl::Status(status.code(), absl::StrCat("conversation", known ? "." : ": ", message));
+  const bool known = v1::Conversation::descriptor()->FindFieldByName(std::string(field)) != nullptr;
+  const absl::StatusCode code =
+      absl::IsResourceExhausted(status) ? absl::StatusCode::kInvalidArgument : status.code();
+  return absl::Status(code, absl::StrCat("conversation", known ? "." : ": ", message));
 }
 
 }  // namespace
@@ -27,9 +29,10 @@ absl::Status CheckConversation(const v1::Conversation& message, const ServedMode
                                const RequestLimits& limits) {
   const ModelInfo& info = model.model->info();
   if (info.conversations == nullptr) {
-    return absl::UnimplementedError(absl::StrCat(
-        "conversation: the model ", Quoted(model.name), " has no template of its own",
-        info.generation.chat_template ? "; write the text as its chat_template says" : ""));
+    return absl::UnimplementedError(
+        absl::StrCat("model: ", Quoted(model.name),
+                     " has no chat template of its own; give the conversation as ",
+                     info.generation.chat_template ? "text, as its chat_template says" : "text"));
   }
   const auto bytes = static_cast<int64_t>(message.messages().size() + message.tools().size() +
                                           message.template_kwargs().size());

@@ -99,7 +99,8 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   // Null then. It may be dropped at any time, so who needs it keeps what this returns.
   std::shared_ptr<const CheckpointHead> Head(const Checkpoint& checkpoint) const;
   // Where a request starts that continues from `checkpoint`, whose head this is: a working copy,
-  // made when the request is admitted.
+  // made when the request is admitted. Where states can be cut it may be the head of an earlier
+  // position: the copy is cut there.
   StartPoint Start(std::shared_ptr<Checkpoint> checkpoint, const CheckpointHead& head);
 
   // Streams the state's image of `bytes` bytes from wherever it is. Blocks.
@@ -159,7 +160,7 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
 
   // tiers_read.cc
   // The checkpoint is pinned.
-  absl::StatusOr<HeldState> Fill(Checkpoint& checkpoint, HeldState blank);
+  absl::StatusOr<HeldState> Fill(Checkpoint& checkpoint, int64_t position, HeldState blank);
   // `admit` is asked with the bytes before they are loaded.
   using Admit = std::function<absl::Status(int64_t bytes)>;
   absl::StatusOr<std::shared_ptr<const Blob>> LoadBlob(const Checkpoint& checkpoint,

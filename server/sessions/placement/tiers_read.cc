@@ -159,15 +159,15 @@ class Tiers::SlowSource : public ByteSource {
 // Copies a checkpoint into the blank state of an admitted request.
 class Tiers::Source : public StateSource, public std::enable_shared_from_this<Source> {
  public:
-  Source(std::shared_ptr<Tiers> tiers, std::shared_ptr<Checkpoint> checkpoint)
-      : tiers_(std::move(tiers)), checkpoint_(std::move(checkpoint)) {}
+  Source(std::shared_ptr<Tiers> tiers, std::shared_ptr<Checkpoint> checkpoint, int64_t position)
+      : tiers_(std::move(tiers)), checkpoint_(std::move(checkpoint)), position_(position) {}
 
   void Fill(HeldState blank, Done done) override {
     // Shared, because a std::function has to be copyable.
     auto held = std::make_shared<HeldState>(std::move(blank));
     auto pin = std::make_shared<const Pin>(tiers_, checkpoint_);
     auto fill = [self = shared_from_this(), held, pin, done]() mutable {
-      auto filled = self->tiers_->Fill(*self->checkpoint_, std::move(*held));
+      auto filled = self->tiers_->Fill(*self->checkpoint_, self->position_, std::move(*held));
       pin.reset();  // nothing is held any more when the request goes on
       self.reset();
       held.reset();
@@ -185,36 +185,40 @@ class Tiers::Source : public StateSource, public std::enable_shared_from_this<So
  private:
   const std::shared_ptr<Tiers> tiers_;
   const std::shared_ptr<Checkpoint> checkpoint_;
+  const int64_t position_;
 };
 
 StartPoint Tiers::Start(std::shared_ptr<Checkpoint> checkpoint, const CheckpointHead& head) {
   StartPoint start{.position = head.position, .pending = head.pending, .logits = head.logits};
   if (head.position > 0) {
-    start.source = std::make_shared<Source>(shared_from_this(), std::move(checkpoint));
+    start.source =
+        std::make_shared<Source>(shared_from_this(), std::move(checkpoint), head.position);
   }
   return start;
 }
 
-absl::StatusOr<HeldState> Tiers::Fill(Checkpoint& checkpoint, HeldState blank) {
+absl::StatusOr<HeldState> Tiers::Fill(Checkpoint& checkpoint, int64_t position, HeldState blank) {
   const SteadyClock::time_point began = SteadyClock::now();
   const Found found = Find(checkpoint);
   absl::Status status;
   if (found.device != nullptr) {
-    status = blank.state->CopyFrom(*found.device->state);
+    const State& state = *found.device->state;
+    status = position == state.position() ? blank.state->CopyFrom(state)
+                                          : blank.state->CopyFirst(state, position);
     if (!status.ok()) return status;
     return blank;
   }
   if (found.host != nullptr) {
     const auto source = NewSource(found.host);
     auto image = StateImageReader::Open(source.get(), info(checkpoint.model()));
-    status = image.ok() ? image->ReadState(blank.state.get()) : image.status();
+    status = image.ok() ? image->ReadState(blank.state.get(), position) : image.status();
     status = AsDataLoss(status, "a state in host memory");
   } else {
-    status = WithStored(checkpoint,
-                        [&](const StoredPlace&, const SnapshotHead& head, ByteSource& source) {
-                          auto image = OpenSnapshotState(head, &source, info(checkpoint.model()));
-                          return image.ok() ? image->ReadState(blank.state.get()) : image.status();
-                        });
+    status = WithStored(
+        checkpoint, [&](const StoredPlace&, const SnapshotHead& head, ByteSource& source) {
+          auto image = OpenSnapshotState(head, &source, info(checkpoint.model()));
+          return image.ok() ? image->ReadState(blank.state.get(), position) : image.status();
+        });
   }
   if (!status.ok()) return status;
   const MutexLock lock(&mutex_);

@@ -39,4 +39,18 @@ std::vector<int32_t> TokenLog::Ids(int64_t first, int64_t count) const {
   return ids;
 }
 
+TokenLog TokenLog::First(int64_t count) const {
+  TokenLog first;
+  for (const auto& piece : pieces_) {
+    const int64_t left = count - first.size_;
+    if (left < std::ssize(*piece)) {
+      first.Append(std::span(*piece).first(static_cast<size_t>(left)));
+      break;
+    }
+    first.pieces_.push_back(piece);
+    first.size_ += std::ssize(*piece);
+  }
+  return first;
+}
+
 }  // namespace tvq

@@ -17,6 +17,8 @@ class TokenLog {
   std::vector<int32_t> Ids() const { return Ids(0, size_); }
   // `count` ids from `first` on, all of which must be there.
   std::vector<int32_t> Ids(int64_t first, int64_t count) const;
+  // The first `count`, all of which must be there.
+  TokenLog First(int64_t count) const;
   int64_t size() const { return size_; }
 
  private:

@@ -303,16 +303,44 @@ absl::Status StateImageReader::ReadLogits() {
   return absl::OkStatus();
 }
 
-absl::Status StateImageReader::ReadState(State* state) {
+absl::Status StateImageReader::Skip(const std::string& section, int64_t bytes) {
+  constexpr int64_t kPieceBytes = int64_t{64} << 10;
+  std::vector<std::byte> piece(static_cast<size_t>(std::min(bytes, kPieceBytes)));
+  for (int64_t left = bytes; left > 0;) {
+    const int64_t n = std::min(left, kPieceBytes);
+    absl::Status s = frame_.Read(section, std::span(piece).first(static_cast<size_t>(n)));
+    if (!s.ok()) return s;
+    left -= n;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StateImageReader::ReadSection(const SectionInfo& section, int64_t tokens,
+                                           std::span<std::byte> out) {
+  SectionInfo whole = section;
+  if (tokens < position_) {
+    whole.shape[1] = position_;
+    whole.bytes = section.bytes / tokens * position_;
+  }
+  absl::Status s = NextSection(whole);
+  const int64_t groups = tokens < position_ ? whole.shape[0] : 1;
+  const int64_t kept = section.bytes / groups, left_out = whole.bytes / groups - kept;
+  for (int64_t g = 0; s.ok() && g < groups; ++g) {
+    s = frame_.Read(section.name,
+                    out.subspan(static_cast<size_t>(g * kept), static_cast<size_t>(kept)));
+    if (s.ok()) s = Skip(section.name, left_out);
+  }
+  return s.ok() ? frame_.End(section.name) : s;
+}
+
+absl::Status StateImageReader::ReadState(State* state, int64_t tokens) {
   absl::Status s;
   if (position_ == 0) {
     s = state->Reset();
   } else {
     absl::Status read;
-    s = state->Load(position_, [&](const SectionInfo& section, std::span<std::byte> out) {
-      read = NextSection(section);
-      if (read.ok()) read = frame_.Read(section.name, out);
-      if (read.ok()) read = frame_.End(section.name);
+    s = state->Load(tokens, [&](const SectionInfo& section, std::span<std::byte> out) {
+      read = ReadSection(section, tokens, out);
       return read;
     });
     // The model's own findings do not say yet what they are about.
@@ -325,17 +353,11 @@ absl::Status StateImageReader::ReadState(State* state) {
 }
 
 absl::Status StateImageReader::CheckState() {
-  constexpr int64_t kPieceBytes = int64_t{64} << 10;
-  std::vector<std::byte> piece(kPieceBytes);
   for (; next_ < sections_.size(); ++next_) {
     const SectionInfo& section = sections_[next_];
-    for (int64_t left = section.bytes; left > 0;) {
-      const int64_t n = std::min(left, kPieceBytes);
-      absl::Status s = frame_.Read(section.name, std::span(piece).first(static_cast<size_t>(n)));
-      if (!s.ok()) return s;
-      left -= n;
-    }
-    if (absl::Status s = frame_.End(section.name); !s.ok()) return s;
+    absl::Status s = Skip(section.name, section.bytes);
+    if (s.ok()) s = frame_.End(section.name);
+    if (!s.ok()) return s;
   }
   return ReadEnd();
 }

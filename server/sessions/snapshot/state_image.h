@@ -81,7 +81,9 @@ class StateImageReader {
 
   // Makes `state` the image's, and reads to the image's end. `state` is one of the model given to
   // Open. After an error it is as after Reset. Once.
-  absl::Status ReadState(State* state);
+  absl::Status ReadState(State* state) { return ReadState(state, position_); }
+  // The same for its first tokens, at most position(), of a model whose states can be cut.
+  absl::Status ReadState(State* state, int64_t tokens);
   // In its stead, where there is no state: finds all damage, but not what no state can hold.
   absl::Status CheckState();
 
@@ -92,6 +94,9 @@ class StateImageReader {
   absl::Status ReadLogits();
   absl::Status CheckSection(size_t index, const SectionInfo& expected) const;
   absl::Status NextSection(const SectionInfo& expected);
+  // Of a state at position `tokens`.
+  absl::Status ReadSection(const SectionInfo& section, int64_t tokens, std::span<std::byte> out);
+  absl::Status Skip(const std::string& section, int64_t bytes);
   absl::Status CheckCount(size_t wanted) const;
   absl::Status ReadEnd();
 

@@ -119,6 +119,15 @@ class Store final : public SessionStore {
     std::optional<std::string> reply;                  // of an earlier call with the same key
     std::shared_ptr<const CheckpointHead> state_head;  // null without a state
   };
+  // Where a call on a session goes on, now or in its past.
+  struct Place {
+    std::shared_ptr<Checkpoint> checkpoint;  // null at position 0
+    CheckpointHead head;
+    TokenLog tokens;
+    std::optional<AnswerEnd> answer_end;
+
+    int64_t position() const { return head.position + std::ssize(head.pending); }
+  };
   class StoreLease;
   using ContentPtr = std::shared_ptr<const SessionContent>;
   using Edit = std::function<absl::Status(SessionContent& next)>;
@@ -210,8 +219,16 @@ class Store final : public SessionStore {
   // without room: who gives up more in return is not refused.
   absl::StatusOr<SessionView> Commit(const Hold& hold, SessionContent next, Durability durability,
                                      bool frees = false);
+  // `past`: where the call went on; null: now.
   absl::StatusOr<SessionView> CommitComputed(const SessionCall& call, Begun& begun,
-                                             Continuation next, const std::string& reply);
+                                             const Place* past, Continuation next,
+                                             const std::string& reply);
+
+  // store_go_back.cc
+  // See Lease::GoBack.
+  absl::StatusOr<Place> LastPlace(const Begun& begun, std::span<const int32_t> tokens);
+
+  // store_lease.cc
   // Gives the place of a leased session's present state the size that this needs.
   void FitPlace(const SessionEntry& entry);
   // See Lease::Reserve.

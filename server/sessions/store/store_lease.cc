@@ -251,9 +251,9 @@ class Store::StoreLease : public Lease {
   const std::optional<std::string>& replay() const override { return begun_.reply; }
 
   std::optional<StartPoint> Start() override {
-    const Moment& present = begun_.entry->content->present;
-    if (present.checkpoint == nullptr) return std::nullopt;
-    StartPoint start = store_->tiers_->Start(present.checkpoint, *begun_.state_head);
+    const auto& checkpoint = past_ ? past_->checkpoint : begun_.entry->content->present.checkpoint;
+    if (checkpoint == nullptr) return std::nullopt;
+    StartPoint start = store_->tiers_->Start(checkpoint, past_ ? past_->head : *begun_.state_head);
     start.answer_end = record_.answer_end;
     return start;
   }
@@ -265,6 +265,15 @@ class Store::StoreLease : public Lease {
                      " keeps no transcript, must have been created with keep_transcript"));
   }
 
+  absl::StatusOr<int64_t> GoBack(std::span<const int32_t> tokens) override {
+    auto place = store_->LastPlace(begun_, tokens);
+    if (!place.ok()) return place.status();
+    past_ = *std::move(place);
+    record_.position = past_->position();
+    record_.answer_end = past_->answer_end;
+    return record_.position;
+  }
+
   ~StoreLease() override {
     if (begun_.hold) store_->FitPlace(*begun_.entry);
   }
@@ -274,14 +283,15 @@ class Store::StoreLease : public Lease {
   }
 
   absl::StatusOr<SessionView> Commit(Continuation next, std::string reply) override {
-    return store_->CommitComputed(call_, begun_, std::move(next), reply);
+    return store_->CommitComputed(call_, begun_, past_ ? &*past_ : nullptr, std::move(next), reply);
   }
 
  private:
   Store* const store_;
   const SessionCall call_;
   Begun begun_;
-  const SessionRecord record_;
+  SessionRecord record_;
+  std::optional<Place> past_;  // unset: the call goes on from now
 };
 
 absl::StatusOr<std::unique_ptr<Lease>> Store::Acquire(const SessionCall& call) {
@@ -297,7 +307,8 @@ absl::StatusOr<std::unique_ptr<Lease>> Store::Acquire(const SessionCall& call) {
 }
 
 absl::StatusOr<SessionView> Store::CommitComputed(const SessionCall& call, Begun& begun,
-                                                  Continuation next, const std::string& reply) {
+                                                  const Place* past, Continuation next,
+                                                  const std::string& reply) {
   if (!begun.hold) std::abort();  // a second commit, or one after a replay
   if (!call.idempotency_key.empty() && reply.size() > kMaxReplyBytes) {
     // A retry would not find it, and be done again.
@@ -308,6 +319,10 @@ absl::StatusOr<SessionView> Store::CommitComputed(const SessionCall& call, Begun
   begun.hold.reset();
   const absl::Cleanup fit = [&] { FitPlace(hold.entry()); };
   SessionContent content = *hold.entry().content;
+  if (past != nullptr) {
+    content.record.position = past->position();
+    content.present.tokens = past->tokens;
+  }
   content.record.position += static_cast<int64_t>(next.tokens.size());
   const int64_t position = next.held.state->position() + static_cast<int64_t>(next.pending.size());
   if (position != content.record.position) {

@@ -194,6 +194,8 @@ FakeModel::FakeModel(FakeOptions options) : options_(options) {
   info_.config.eos_token_id = kEos;
   info_.generation = {.bos_token_id = options.add_bos_token ? std::optional(kEos) : std::nullopt,
                       .add_bos_token = options.add_bos_token};
+  if (options.conversations == nullptr) return;
+  info_.conversations = {std::shared_ptr<void>(), options.conversations};
 }
 
 FakeModel::~FakeModel() { EXPECT_EQ(live_states, 0); }

@@ -47,7 +47,8 @@ struct FakeOptions {
   int64_t poison_from = 0;      // if the state held so many tokens before it
   bool letters_only = true;     // else any byte, so that characters split
   int64_t draft_rows = 0;
-  bool add_bos_token = false;  // kEos, before a text that begins a context
+  bool add_bos_token = false;                         // kEos, before a text that begins a context
+  const ConversationWriter* conversations = nullptr;  // must outlive the model
 };
 
 class FakeModel : public Model, private Drafts {

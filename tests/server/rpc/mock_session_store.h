@@ -101,7 +101,8 @@ class FakeLease : public Lease {
   struct Log {
     int commits = 0;
     int released = 0;
-    int64_t reserved = 0;  // up to which position
+    int64_t reserved = 0;            // up to which position
+    std::vector<int32_t> went_back;  // what GoBack was asked for
     std::string reply;
     std::vector<int32_t> tokens;
   };
@@ -112,6 +113,11 @@ class FakeLease : public Lease {
   const SessionRecord& record() const override { return record_; }
   const std::optional<std::string>& replay() const override { return kept; }
   std::optional<StartPoint> Start() override { return std::nullopt; }
+  absl::StatusOr<std::vector<int32_t>> Transcript() const override { return transcript; }
+  absl::StatusOr<int64_t> GoBack(std::span<const int32_t> tokens) override {
+    log_->went_back.assign(tokens.begin(), tokens.end());
+    return 0;
+  }
   absl::Status Reserve(int64_t position) override {
     log_->reserved = position;
     return room;
@@ -130,6 +136,7 @@ class FakeLease : public Lease {
   absl::Status outcome;             // of Commit
   absl::Status room;                // of Reserve
   std::optional<std::string> kept;  // by an earlier call
+  std::vector<int32_t> transcript;
 
  private:
   const SessionRecord record_;

@@ -3,6 +3,7 @@
 // room that states move all the time.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -76,7 +77,8 @@ class Check {
     auto at = std::next(sessions_.begin(), Draw(static_cast<int>(sessions_.size())));
     const std::string id = at->first;
     Reference& reference = at->second;
-    if (kind < 450) return Append(id, reference);
+    if (kind < 400) return Append(id, reference);
+    if (kind < 450) return GoBack(id, reference);
     if (kind < 530) return Fork(id, reference);
     if (kind < 610) return Mark(id, reference);
     if (kind < 640) return Unmark(id, reference);
@@ -123,6 +125,37 @@ class Check {
     if (!Done(view.status())) return;
     Held held = reference.now();
     held.text += text;
+    Committed(reference, *view, std::move(held));
+  }
+
+  // A call that goes on from the past: of now, of a mark, or with none of it.
+  void GoBack(const std::string& id, Reference& reference) {
+    Held held = reference.now();
+    std::vector<std::string> places{"", held.text};
+    for (const auto& [name, text] : held.marks) places.push_back(text);
+    std::string text = places[static_cast<size_t>(Draw(static_cast<int>(places.size())))];
+    text.resize(static_cast<size_t>(Draw(static_cast<int>(text.size()) + 1)));
+    for (int i = 1 + Draw(12); i > 0; --i) text += static_cast<char>('a' + Draw(11));
+    const std::vector<int32_t> tokens = h_.TokensOf(text);
+    auto lease = h_.store->Acquire({.id = id, .durability = AnyDurability()});
+    if (!Done(lease.status())) return;
+    const auto back = (*lease)->GoBack(tokens);
+    ASSERT_TRUE(back.ok()) << back.status();
+    for (const std::string& place : places) {
+      const auto end = std::ranges::mismatch(place, text).in1;
+      const int64_t same = end - place.begin();
+      if (end == place.end() || h_.model->StatesCut()) {
+        EXPECT_GE(*back, std::min(same, std::ssize(text) - (end == place.end() ? 0 : 1)));
+      }
+    }
+    ASSERT_LE(*back, std::ssize(text));
+    const std::string rest = text.substr(static_cast<size_t>(*back));
+    auto next = h_.Compute((*lease)->Start(), rest, /*pending=*/!rest.empty() && Draw(2) == 0);
+    ASSERT_TRUE(next.ok()) << next.status();
+    if (Draw(8) == 0) return;  // the call is given up
+    const auto view = (*lease)->Commit(*std::move(next), "");
+    if (!Done(view.status())) return;
+    held.text = text;
     Committed(reference, *view, std::move(held));
   }
 
@@ -279,6 +312,14 @@ struct RealHarness : OwnsEngine, StoreHarnessBase {
 TEST(ModelCheckTest, KeepsARealNetworksBits) {
   RealHarness h(fixtures::TinyModel());
   Check check(h, 3);
+  check.Run(Steps(1'500));
+  EXPECT_GT(check.commits, 100);
+}
+
+TEST(ModelCheckTest, CutsStatesThatAreOnlyPages) {
+  RealHarness h(fixtures::TinySoftmax());
+  ASSERT_TRUE(h.model->StatesCut());
+  Check check(h, 5);
   check.Run(Steps(1'500));
   EXPECT_GT(check.commits, 100);
 }

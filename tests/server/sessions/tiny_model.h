@@ -13,6 +13,18 @@ namespace tvq::fixtures {
 
 inline constexpr int32_t kTinyVocab = 11;
 
+// Whose states can be cut.
+inline std::unique_ptr<Model> TinySoftmax() {
+  LoadOptions options;
+  options.device = MakeDevice("cpu", 1).value();
+  const Config config = Config::Parse(R"({"model_type": "softmax_transformer", "vocab_size": 11,
+      "d_model": 8, "d_k": 4, "d_v": 5, "n_layer": 2, "n_head": 2, "mem_len": 4,
+      "max_position": 512, "tokenizer": {"type": "ids"}})",
+                                      "config.json")
+                            .value();
+  return BuildModel(config, *RandomWeights(1), nullptr, options).value();
+}
+
 inline std::unique_ptr<Model> TinyModel(uint64_t seed = 1, DType dtype = DType::kFloat32,
                                         DType state_dtype = DType::kFloat32,
                                         const std::string& more = "") {

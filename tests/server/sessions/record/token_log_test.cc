@@ -33,6 +33,25 @@ TEST(TokenLogTest, KeepsIdsInOrderOverManyAppends) {
   EXPECT_EQ(log.size(), 20'000);
 }
 
+TEST(TokenLogTest, BeginsAsAnyOfItsBeginnings) {
+  TokenLog log;
+  std::vector<int32_t> expected;
+  for (int32_t i = 0; i < 5; ++i) {
+    const std::vector<int32_t> piece(3000, i);
+    log.Append(piece);
+    expected.insert(expected.end(), piece.begin(), piece.end());
+  }
+  for (const int64_t count : {0, 1, 5999, 6000, 6001, 14'999, 15'000}) {
+    TokenLog first = log.First(count);
+    EXPECT_EQ(first.size(), count);
+    first.Append(std::vector<int32_t>{7});
+    std::vector<int32_t> ids(expected.begin(), expected.begin() + count);
+    ids.push_back(7);
+    EXPECT_EQ(first.Ids(), ids);
+  }
+  EXPECT_EQ(log.Ids(), expected);
+}
+
 TEST(TokenLogTest, CopiesGoTheirOwnWays) {
   TokenLog log;
   log.Append(std::vector<int32_t>{1, 2});
