@@ -385,6 +385,8 @@ def service_method(method):
 
 
 def read_input(request):
+    if "conversation" in request.DESCRIPTOR.fields_by_name and request.HasField("conversation"):
+        return "".join(message["content"] for message in json.loads(request.conversation.messages))
     return bytes(i - 3 for i in request.token_ids.ids).decode() if request.HasField("token_ids") else request.text
 
 

@@ -10,7 +10,7 @@ from typing import Optional, Union, Unpack
 from tvq import messages, options, values
 from tvq.admin import Admin
 from tvq.generation import Generation, StatefulGeneration
-from tvq.options import Durability, Pooling, Prompt, Sampling, Seconds, Tls
+from tvq.options import Conversation, Durability, GeneratePrompt, Pooling, Prompt, Sampling, Seconds, Tls
 from tvq.session import Session, read_score
 from tvq.transport import CHUNK_BYTES, RequestStream, Transport, open_channel
 from tvq.v1 import generation_pb2, model_pb2, session_pb2
@@ -43,9 +43,9 @@ class Client:
                  traceback: Optional[TracebackType]) -> None:
         self.close()
 
-    def generate(self, prompt: Prompt = "", *, model: str = "", add_special_tokens: Optional[bool] = None,
+    def generate(self, prompt: GeneratePrompt = "", *, model: str = "", add_special_tokens: Optional[bool] = None,
                  priority: int = 0, timeout: Optional[Seconds] = None, **sampling: Unpack[Sampling]) -> Generation:
-        """Continues a prompt. Iterate over the result, or call its text(); sampling parameters are vLLM's.
+        """Continues a prompt: a text, token ids or a Conversation. Iterate over the result, or call its text(); sampling parameters are vLLM's.
 
         A text that begins a context is given the model's bos_token_id as first token, if the model adds one
         (Model.add_bos_token) and add_special_tokens is not False; here as wherever text is given.
@@ -55,10 +55,11 @@ class Client:
                                                 generation_pb2.GenerateResponse, timeout)
         return Generation(replies, replies.cancel)
 
-    def generate_with_state(self, prompt: Prompt = "", state: Optional[Snapshot] = None, *, model: str = "",
+    def generate_with_state(self, prompt: GeneratePrompt = "", state: Optional[Snapshot] = None, *, model: str = "",
                             add_special_tokens: Optional[bool] = None, priority: int = 0,
                             timeout: Optional[Seconds] = None, **sampling: Unpack[Sampling]) -> StatefulGeneration:
-        """Continues a state that the client keeps: the server keeps nothing. None: an empty context."""
+        """Continues a state that the client keeps: the server keeps nothing. None: an empty context, which a
+        Conversation needs."""
         first = generation_pb2.GenerateWithStateRequest(
             generate=options.generate_request(model, prompt, add_special_tokens, priority, sampling))
         kind = generation_pb2.GenerateWithStateRequest
@@ -88,15 +89,17 @@ class Client:
         return values.encoding(self._transport.unary("GenerationService/Encode", request,
                                                      generation_pb2.EncodeResponse, timeout))
 
-    def tokenize(self, text: str, *, model: str = "", add_special_tokens: Optional[bool] = None,
+    def tokenize(self, text: Union[str, Conversation], *, model: str = "", add_special_tokens: Optional[bool] = None,
                  allow_unknown: bool = False) -> list[int]:
-        """The token ids of a text that begins a context; with add_special_tokens=False, of one that continues it.
+        """The token ids of a text that begins a context; with add_special_tokens=False, of one that continues it; or
+        of a conversation.
 
         A character outside the model's vocabulary is an error, here as wherever text is given; with allow_unknown it
         becomes the model's unknown token.
         """
-        request = messages.make(generation_pb2.TokenizeRequest, model=model, text=messages.text(text, "text"),
-                                allow_unknown=allow_unknown, add_special_tokens=add_special_tokens)
+        request = messages.make(generation_pb2.TokenizeRequest, model=model, allow_unknown=allow_unknown)
+        whole = text if isinstance(text, Conversation) else messages.text(text, "text")
+        options.set_input(request, whole, "text", add_special_tokens)
         return list(self._transport.unary("GenerationService/Tokenize", request,
                                           generation_pb2.TokenizeResponse).token_ids)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,28 @@ from tvq.v1 import generation_pb2, session_pb2
 
 #: A text, or token ids.
 Prompt = Union[str, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A conversation for a model that has a template of its own (Model.conversation_templates), which writes it.
+
+    `messages` and `tools` are as in OpenAI's API, and the template is given them as they are, `template_kwargs` as
+    variables. On a session it is the whole conversation each time; only what the session lacks is fed.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Optional[Sequence[Mapping[str, Any]]] = None
+    template_kwargs: Optional[Mapping[str, Any]] = None
+    #: Of several templates.
+    template_name: str = ""
+    #: Whether the beginning of the next answer follows; None: unless continue_final_message.
+    add_generation_prompt: Optional[bool] = None
+    continue_final_message: bool = False
+
+
+#: What a model continues.
+GeneratePrompt = Union[Prompt, Conversation]
 #: Seconds.
 Seconds = Union[float, timedelta]
 #: What the end of a call promises: the server holds the new version in memory, or on its durable tier.
@@ -64,7 +87,7 @@ class Tls:
     key: Optional[Path] = None
 
 
-def generate_request(model: str, prompt: Prompt, add_special_tokens: Optional[bool], priority: int,
+def generate_request(model: str, prompt: GeneratePrompt, add_special_tokens: Optional[bool], priority: int,
                      sampling: Sampling) -> generation_pb2.GenerateRequest:
     given: dict[str, Any] = dict(sampling)
     if isinstance(given.get("stop"), str):
@@ -80,18 +103,37 @@ def generate_request(model: str, prompt: Prompt, add_special_tokens: Optional[bo
     return request
 
 
-def set_input(request: Any, value: Prompt, name: str, add_special_tokens: Optional[bool] = None) -> None:
-    """Sets the `text` or the `token_ids` of a request to the argument `name`, and how its text begins a context."""
+def set_input(request: Any, value: GeneratePrompt, name: str, add_special_tokens: Optional[bool] = None) -> None:
+    """Sets the `text`, the `token_ids` or, where there is one, the `conversation` of a request to the argument `name`,
+    and how its text begins a context."""
     if add_special_tokens is not None:
         messages.put(request, "add_special_tokens", add_special_tokens, "add_special_tokens")
     if isinstance(value, str):
         messages.put(request, "text", value, name)
+    elif isinstance(value, Conversation) and "conversation" in request.DESCRIPTOR.fields_by_name:
+        request.conversation.CopyFrom(_conversation(value))
     elif isinstance(value, (bytes, bytearray, memoryview)):
         raise TypeError(f"{name}: must be a str or token ids, not bytes; decode them")
     elif not isinstance(value, Iterable) or isinstance(value, Mapping):
         raise TypeError(f"{name}: must be a str or token ids, not {messages.shown(value)}")
     else:
         messages.put(request.token_ids, "ids", value, name)
+
+
+def _conversation(value: Conversation) -> generation_pb2.Conversation:
+    return messages.make(
+        generation_pb2.Conversation, messages=_json(value.messages, "messages"), tools=_json(value.tools, "tools"),
+        template_kwargs=_json(value.template_kwargs, "template_kwargs"), template_name=value.template_name,
+        add_generation_prompt=value.add_generation_prompt, continue_final_message=value.continue_final_message)
+
+
+def _json(value: Any, name: str) -> Optional[str]:
+    if value is None:
+        return None
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: cannot be written as JSON: {error}") from error
 
 
 def seconds(value: Optional[Seconds], name: str) -> Optional[float]:

@@ -10,7 +10,7 @@ from typing import IO, Any, Optional, TypedDict, Unpack
 
 from tvq import errors, messages, options, values
 from tvq.generation import Generation
-from tvq.options import Durability, Prompt, Sampling, Seconds
+from tvq.options import Durability, GeneratePrompt, Prompt, Sampling, Seconds
 from tvq.transport import Transport
 from tvq.v1 import generation_pb2, session_pb2
 from tvq.values import Position, Score, SessionInfo
@@ -80,17 +80,18 @@ class Session:
         options.set_input(request, prompt, "prompt", add_special_tokens)
         return self._write("AppendSession", request, session_pb2.AppendSessionResponse, call)
 
-    def generate(self, prompt: Prompt = "", *, expected_version: Optional[int] = None,
+    def generate(self, prompt: GeneratePrompt = "", *, expected_version: Optional[int] = None,
                  durability: Optional[Durability] = None, idempotency_key: str = "", commit_on_cancel: bool = False,
                  answer_suffix: Optional[str] = None, add_special_tokens: Optional[bool] = None, priority: int = 0,
                  timeout: Optional[Seconds] = None, **sampling: Unpack[Sampling]) -> Generation:
         """Continues the session, which then holds the prompt and the output.
 
         The prompt may be empty if the session is not, or if add_special_tokens, as in Client.generate, gives it a
-        first token. The session changes when the output is complete, and not if the call fails. With
-        commit_on_cancel it keeps what came before Generation.cancel(); info() then tells where it stands.
-        answer_suffix, of a conversation, is what closes the session's last answer before the prompt: it stands
-        there once, whatever ended the answer.
+        first token. It may be a Conversation, the whole of it each time, of which only what the session lacks is fed.
+        The session changes when the output is complete, and not if the call fails. With commit_on_cancel it keeps
+        what came before Generation.cancel(); info() then tells where it stands. answer_suffix, of a conversation
+        given as text, is what closes the session's last answer before the prompt: it stands there once, whatever
+        ended the answer.
         """
         request = options.generate_request("", prompt, add_special_tokens, priority, sampling)
         if answer_suffix is not None:

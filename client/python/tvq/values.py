@@ -67,6 +67,8 @@ class Usage:
     #: Of the prompt's tokens, those that came from a cache of prefixes and were not computed.
     cached_tokens: int
     completion_tokens: int
+    #: Of a conversation on a session that was taken back: tokens that stand where it had others before.
+    reread_tokens: int
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,8 @@ class Model:
     fingerprint: str
     #: A text that begins a context is given bos_token_id as first token.
     add_bos_token: bool
+    #: Names of its own templates of conversations; none: a Conversation cannot be given.
+    conversation_templates: tuple[str, ...]
     pad_token_id: Optional[int] = None
     bos_token_id: Optional[int] = None
     eos_token_id: Optional[int] = None
@@ -264,7 +268,7 @@ def session_info(message: session_pb2.Session) -> SessionInfo:
 
 
 def model(message: model_pb2.Model) -> Model:
-    return plain(Model, message)
+    return plain(Model, message, conversation_templates=tuple(message.conversation_templates))
 
 
 def server_info(message: model_pb2.GetServerInfoResponse) -> ServerInfo:

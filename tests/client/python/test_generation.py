@@ -13,10 +13,29 @@ def test_deltas_and_text(client, fake, tvq):
     deltas = list(generation)
     assert [d.text for d in deltas] == ["A", "B", "A"] and deltas[0].token_ids == (68,)
     assert [d.finish_reason for d in deltas] == [None, None, "length"]
-    assert generation.usage == tvq.Usage(prompt_tokens=2, cached_tokens=1, completion_tokens=3)
+    assert generation.usage == tvq.Usage(prompt_tokens=2, cached_tokens=1, completion_tokens=3, reread_tokens=0)
     assert generation.position is None
     assert generation.text() == "ABA"  # also after the deltas were taken
     assert client.generate([100, 101], max_tokens=2).text() == "AB"
+
+
+def test_a_conversation_is_given_as_it_is(client, fake, tvq):
+    messages = [{"role": "user", "content": "Grüße"}]
+    conversation = tvq.Conversation(messages, tools=[{"b": 1, "a": 2}], template_kwargs={"enable_thinking": False},
+                                    template_name="tool_use", add_generation_prompt=False)
+    assert client.generate(conversation, max_tokens=2).text() == "GR"
+    asked = fake.requests[-1].conversation
+    assert asked.messages == '[{"role": "user", "content": "Grüße"}]' and asked.tools == '[{"b": 1, "a": 2}]'
+    assert asked.template_kwargs == '{"enable_thinking": false}' and asked.template_name == "tool_use"
+    assert asked.HasField("add_generation_prompt") and not asked.add_generation_prompt
+    assert client.create_session().generate(tvq.Conversation(messages), max_tokens=1).text() == "G"
+    assert not fake.requests[-1].conversation.HasField("add_generation_prompt") and not fake.requests[-1].conversation.tools
+    assert client.tokenize(tvq.Conversation(messages)) == []
+    for call in (client.score, client.encode):
+        with pytest.raises(TypeError, match="must be a str or token ids"):
+            call(conversation)
+    with pytest.raises(TypeError, match="messages: cannot be written as JSON"):
+        client.generate(tvq.Conversation([{"role": object()}]))
 
 
 def test_bytes_are_neither_text_nor_ids(client):

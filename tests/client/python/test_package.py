@@ -15,7 +15,7 @@ def test_readme_examples_run(tvq, fake, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", (PACKAGE / "README.md").read_text(), re.DOTALL)
     examples = [example for example in examples if "127.0.0.1:50051" in example]
-    assert len(examples) == 4
+    assert len(examples) == 5
     for example in examples:
         exec(example.replace("127.0.0.1:50051", fake.address), {})
     assert "16 tokens" in capsys.readouterr().out
