@@ -73,6 +73,17 @@ void Chat(std::string_view body) {
   if (!request.ok()) return ExpectError(request.status());
   v1::Model model;
   model.mutable_chat_template()->mutable_user()->set_prefix("U");
+  v1::Model own;
+  own.add_conversation_templates("default");
+  ChatRequest other = *request;
+  if (ApplyTemplate(own, &other).ok()) {
+    const v1::Conversation& conversation = other.call.conversation();
+    const nlohmann::json asked = nlohmann::json::parse(body);
+    Expect(nlohmann::json::parse(conversation.messages()).size() == asked.at("messages").size());
+    if (!conversation.tools().empty()) {
+      Expect(nlohmann::json::parse(conversation.tools()) == asked.at("tools"));
+    }
+  }
   if (const auto status = ApplyTemplate(model, &*request); !status.ok()) return ExpectError(status);
   ChatEvents events(*request, {.id = "chatcmpl-1", .model = "m", .created = 1});
   std::string out;

@@ -29,7 +29,6 @@ asio::awaitable<absl::Status> Prepare(Services& services, Exchange& exchange,
       std::move(get));
   if (!model.ok()) co_return model.status();
   absl::Status applied = ApplyTemplate(model->model(), &request);
-  request.messages = {};  // the prompt has them
   if (applied.ok() && !exchange.HoldInstead(request.MemoryBytes())) {
     co_return NoMemoryToRead(exchange);
   }
@@ -48,10 +47,16 @@ asio::awaitable<void> Chat(Services& services, Exchange& exchange) {
     co_return;
   }
   const AnswerHead head = MakeHead(exchange, "chatcmpl", request->call.model());
-  std::string prompt = std::move(*request->call.mutable_text());
+  v1::GenerateRequest prompt;
+  if (request->call.has_conversation()) {
+    prompt.mutable_conversation()->Swap(request->call.mutable_conversation());
+  } else {
+    prompt.mutable_text()->swap(*request->call.mutable_text());
+  }
   request->call.clear_prompt();
-  std::vector<v1::GenerateRequest> calls = {request->call};
-  calls.front().set_text(std::move(prompt));
+  std::vector<v1::GenerateRequest> calls(1);
+  calls.front().Swap(&prompt);
+  calls.front().MergeFrom(request->call);
   const CallError to_error = [&](const absl::Status& failure, size_t) {
     return ToChatError(failure, *request);
   };

@@ -26,6 +26,13 @@ OrderedJson ImageJson(const v1::ImageShape& image) {
           {"first_token_id", image.first_token_id()}};
 }
 
+template <typename Texts>
+OrderedJson TextsJson(const Texts& texts) {
+  OrderedJson json = OrderedJson::array();
+  for (const std::string& text : texts) json.push_back(text);
+  return json;
+}
+
 }  // namespace
 
 OrderedJson ToJson(const v1::SamplingParams& defaults) {
@@ -76,6 +83,7 @@ OrderedJson ToJson(const v1::Model& model) {
           {"can_encode", model.can_encode()},
           {"fingerprint", model.fingerprint()},
           {"has_chat_template", model.has_chat_template()},
+          {"conversation_templates", TextsJson(model.conversation_templates())},
           {"image", model.has_image() ? ImageJson(model.image()) : OrderedJson()}};
 }
 

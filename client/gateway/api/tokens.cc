@@ -22,14 +22,26 @@ ApiError TokensError(const absl::Status& status) {
   return ToApiError(status, {{"text", "prompt"}, {"token_ids", "tokens"}});
 }
 
-// {"count":...,"max_model_len":...,"tokens":[...],"unknown_tokens":...}; max_model_len is null for
-// models without a limit.
+ApiError ConversationError(const absl::Status& status) {
+  FieldNames names = ConversationFieldNames();
+  names.push_back({"text", "messages"});
+  return ToApiError(status, names);
+}
+
+// {"count":...,"max_model_len":...,"tokens":[...],"unknown_tokens":...,"text":...}; max_model_len
+// is null for models without a limit, text is there of a conversation that the model's own template
+// wrote.
 std::string ToJson(const v1::TokenizeResponse& tokens, const v1::Model& model) {
   std::string json = absl::StrCat(R"({"count":)", tokens.token_ids_size(), R"(,"max_model_len":)");
   absl::StrAppend(&json, model.max_position() == 0 ? "null" : absl::StrCat(model.max_position()));
   json += R"(,"tokens":)";
   AppendIds({tokens.token_ids().data(), static_cast<size_t>(tokens.token_ids_size())}, &json);
-  absl::StrAppend(&json, R"(,"unknown_tokens":)", tokens.unknown_tokens(), "}");
+  absl::StrAppend(&json, R"(,"unknown_tokens":)", tokens.unknown_tokens());
+  if (!tokens.text().empty()) {
+    json += R"(,"text":)";
+    AppendJsonString(tokens.text(), &json);
+  }
+  json += "}";
   return json;
 }
 
@@ -38,27 +50,47 @@ struct Tokens {
   v1::GetModelResponse model;
 };
 
+// Gives a conversation as the model's template has it.
+absl::Status Apply(const v1::Model& model, TokenizeBody& body) {
+  v1::GenerateRequest call;
+  const auto asked = Ask(model, *body.conversation, &call);
+  if (!asked.ok()) return asked.status();
+  if (call.has_conversation()) {
+    body.request.mutable_conversation()->Swap(call.mutable_conversation());
+  } else {
+    body.request.mutable_text()->swap(*call.mutable_text());
+  }
+  return absl::OkStatus();
+}
+
 asio::awaitable<absl::StatusOr<Tokens>> TokensOf(Services& services, Exchange& exchange,
-                                                 v1::TokenizeRequest request) {
+                                                 TokenizeBody body) {
   v1::GetModelRequest get;
-  get.set_name(request.model());
-  auto ids = co_await Unary<v1::TokenizeRequest, v1::TokenizeResponse>(
-      exchange, HeadersOf(exchange), services.upstream.Next(), &Generation::PrepareAsyncTokenize,
-      std::move(request));
-  if (!ids.ok()) co_return ids.status();
+  get.set_name(body.request.model());
   auto model = co_await Unary<v1::GetModelRequest, v1::GetModelResponse>(
       exchange, HeadersOf(exchange), services.upstream.Next(), &Models::PrepareAsyncGetModel,
       std::move(get));
   if (!model.ok()) co_return model.status();
+  if (body.conversation) {
+    const absl::Status applied = Apply(model->model(), body);
+    if (!applied.ok()) co_return applied;
+  }
+  auto ids = co_await Unary<v1::TokenizeRequest, v1::TokenizeResponse>(
+      exchange, HeadersOf(exchange), services.upstream.Next(), &Generation::PrepareAsyncTokenize,
+      std::move(body.request));
+  if (!ids.ok()) co_return ids.status();
   co_return Tokens{.ids = *std::move(ids), .model = *std::move(model)};
 }
 
 asio::awaitable<void> Tokenize(Services& services, Exchange& exchange) {
   auto request = co_await ReadJson(services, exchange, ParseTokenize, TokensError);
   if (!request) co_return;
+  const bool is_conversation = request->conversation.has_value();
   absl::StatusOr<Tokens> tokens = co_await TokensOf(services, exchange, *std::move(request));
   if (!tokens.ok()) {
-    co_await exchange.Respond(ErrorResponse(TokensError(tokens.status())));
+    const absl::Status& status = tokens.status();
+    co_await exchange.Respond(
+        ErrorResponse(is_conversation ? ConversationError(status) : TokensError(status)));
     co_return;
   }
   const auto write = [&](const v1::TokenizeResponse& ids) {

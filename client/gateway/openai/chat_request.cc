@@ -11,54 +11,6 @@
 namespace tvq::gateway {
 namespace {
 
-// A string, or OpenAI's list of parts, of which those of type text are known.
-std::optional<std::string> Content(const Json& content) {
-  if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array()) return std::nullopt;
-  std::string text;
-  for (const Json& part : content) {
-    if (!part.is_object() || part.value("type", Json()) != "text" || !part.contains("text") ||
-        !part["text"].is_string()) {
-      return std::nullopt;
-    }
-    text += part["text"].get_ref<const std::string&>();
-  }
-  return text;
-}
-
-void ReadMessages(Fields& fields, std::vector<chat::Message>* messages) {
-  const Json* const list = fields.Find("messages");
-  if (list == nullptr || !list->is_array() || list->empty()) {
-    fields.Fail("messages",
-                absl::StrCat("must be a list of at least one message",
-                             fields.Has("prompt") ? "; a prompt is for /v1/completions" : ""));
-    return;
-  }
-  for (const Json& item : *list) {
-    const std::string name = absl::StrCat("messages[", messages->size(), "]");
-    if (!item.is_object()) {
-      fields.Fail(name, "must be an object with role and content");
-      return;
-    }
-    Fields message(item);
-    std::string role = message.String("role").value_or("");
-    if (role == "developer") role = "system";  // OpenAI's newer name
-    if (role != "system" && role != "user" && role != "assistant") {
-      fields.Fail(absl::StrCat(name, ".role"), "must be system, user or assistant");
-      return;
-    }
-    const Json* const content = message.Find("content");
-    std::optional<std::string> text;
-    if (content != nullptr) text = Content(*content);
-    if (!text) {
-      fields.Fail(absl::StrCat(name, ".content"),
-                  "must be a string, or a list of parts of type text");
-      return;
-    }
-    messages->push_back({std::move(role), *std::move(text)});
-  }
-}
-
 void ReadLogprobs(Fields& fields, ChatRequest* request) {
   request->logprobs = fields.Bool("logprobs").value_or(false);
   const auto top = fields.Int32("top_logprobs");
@@ -67,23 +19,11 @@ void ReadLogprobs(Fields& fields, ChatRequest* request) {
   if (request->logprobs) request->call.mutable_sampling()->set_logprobs(top.value_or(0));
 }
 
-// What a model that continues a text cannot do.
-void RefuseOthers(Fields& fields) {
-  for (const char* name : {"tools", "functions"}) {
-    const Json* const value = fields.Find(name);
-    if (value == nullptr || value->empty()) continue;
-    fields.Fail(name, "must be left out: these models only continue a text");
-  }
-  CheckResponseFormat(fields);
-}
-
 }  // namespace
 
 size_t ChatRequest::MemoryBytes() const {
-  size_t bytes = call.SpaceUsedLong() + messages.capacity() * sizeof(chat::Message) +
-                 contents.capacity() * sizeof(chat::Place);
-  for (const chat::Message& message : messages) bytes += message.content.capacity();
-  return bytes;
+  return call.SpaceUsedLong() + conversation.MemoryBytes() +
+         contents.capacity() * sizeof(chat::Place);
 }
 
 absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view idempotency_key) {
@@ -114,21 +54,14 @@ absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view id
   request.include_usage = options.include_usage;
   request.return_token_ids = fields.Bool("return_token_ids").value_or(false);
   ReadSession(fields, idempotency_key, &call);
-  RefuseOthers(fields);
-  ReadMessages(fields, &request.messages);
+  CheckResponseFormat(fields);
+  request.conversation = ReadConversation(body, *json, fields);
   if (!fields.status().ok()) return fields.status();
   return request;
 }
 
 absl::Status ApplyTemplate(const v1::Model& model, ChatRequest* request) {
-  if (!model.has_chat_template()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model: ", model.name(),
-                     " was not made for conversations: its generation_config.json has no "
-                     "chat_template; use /v1/completions"));
-  }
-  request->call.set_model(model.name());
-  auto contents = chat::Ask(model, request->messages, &request->call);
+  auto contents = Ask(model, request->conversation, &request->call);
   if (!contents.ok()) return contents.status();
   request->contents = *std::move(contents);
   return absl::OkStatus();
@@ -138,6 +71,7 @@ ApiError ToChatError(const absl::Status& status, const ChatRequest& request) {
   std::string message(status.message());
   const auto wrong = chat::CountInMessage(request.contents, &message);
   FieldNames names = SessionFieldNames();
+  for (const FieldName& name : ConversationFieldNames()) names.push_back(name);
   names.push_back({"text", wrong ? absl::StrCat("messages[", *wrong, "].content") : "messages"});
   names.push_back({"logprobs", "top_logprobs"});
   names.push_back({"max_tokens", request.max_tokens_field});

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/chat/conversation.h"
+#include "client/gateway/openai/conversation_body.h"
 #include "client/gateway/openai/errors.h"
 #include "tvq/v1/generation.pb.h"
 #include "tvq/v1/model.pb.h"
@@ -17,9 +18,9 @@
 namespace tvq::gateway {
 
 struct ChatRequest {
-  std::vector<chat::Message> messages;  // at least one
-  v1::GenerateRequest call;             // without its prompt
-  std::vector<chat::Place> contents;    // of the messages in the prompt, once it is written
+  BodyConversation conversation;  // until it is the call's prompt
+  v1::GenerateRequest call;
+  std::vector<chat::Place> contents;  // of the messages in the prompt, once it is written
   int32_t n = 1;
   bool stream = false;
   bool include_usage = false;
@@ -27,7 +28,7 @@ struct ChatRequest {
   bool return_token_ids = false;
   std::string max_tokens_field = "max_tokens";  // that the body has
 
-  // Of the messages, the call and the places.
+  // Of the conversation, the call and the places.
   size_t MemoryBytes() const;
 };
 
@@ -37,8 +38,8 @@ ApiError ToChatError(const absl::Status& status, const ChatRequest& request);
 // INVALID_ARGUMENT names the field. `idempotency_key` is for a call on a session.
 absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view idempotency_key);
 
-// Writes the messages into the call as the model's template has them. INVALID_ARGUMENT if the model
-// has no template, or none for a role.
+// Makes the conversation the call's prompt. INVALID_ARGUMENT if the model has no template, or none
+// for a role.
 absl::Status ApplyTemplate(const v1::Model& model, ChatRequest* request);
 
 }  // namespace tvq::gateway

@@ -152,7 +152,11 @@ void AppendUsage(const v1::Usage& usage, std::string* out) {
   absl::StrAppend(out, R"("usage":{"prompt_tokens":)", usage.prompt_tokens(),
                   R"(,"completion_tokens":)", usage.completion_tokens(), R"(,"total_tokens":)",
                   usage.prompt_tokens() + usage.completion_tokens(),
-                  R"(,"prompt_tokens_details":{"cached_tokens":)", usage.cached_tokens(), "}}");
+                  R"(,"prompt_tokens_details":{"cached_tokens":)", usage.cached_tokens());
+  if (usage.reread_tokens() > 0) {
+    absl::StrAppend(out, R"(,"reread_tokens":)", usage.reread_tokens());
+  }
+  *out += "}}";
 }
 
 void AppendSession(const v1::SessionPosition& session, std::string* out) {

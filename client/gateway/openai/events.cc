@@ -15,6 +15,7 @@ size_t MemoryOf(const v1::GenerateResponse& message) {
 void AddUsage(const v1::Usage& usage, v1::Usage* sum) {
   sum->set_prompt_tokens(sum->prompt_tokens() + usage.prompt_tokens());
   sum->set_cached_tokens(sum->cached_tokens() + usage.cached_tokens());
+  sum->set_reread_tokens(sum->reread_tokens() + usage.reread_tokens());
   sum->set_completion_tokens(sum->completion_tokens() + usage.completion_tokens());
 }
 

@@ -176,12 +176,20 @@ absl::StatusOr<v1::CreateSessionRequest> ParseImport(const QueryMap& query,
   });
 }
 
-absl::StatusOr<v1::TokenizeRequest> ParseTokenize(std::string_view body) {
-  return Parse<v1::TokenizeRequest>(Object(body), [&](Fields& fields, auto* request) {
-    request->set_model(fields.String("model").value_or(""));
-    request->set_text(Required(fields, "prompt"));
-    request->set_allow_unknown(fields.Bool("allow_unknown").value_or(false));
-    ReadSpecialTokens(fields, request);
+absl::StatusOr<TokenizeBody> ParseTokenize(std::string_view body) {
+  const absl::StatusOr<Json> json = Object(body);
+  return Parse<TokenizeBody>(json, [&](Fields& fields, TokenizeBody* tokenize) {
+    v1::TokenizeRequest& request = tokenize->request;
+    request.set_model(fields.String("model").value_or(""));
+    request.set_allow_unknown(fields.Bool("allow_unknown").value_or(false));
+    ReadSpecialTokens(fields, &request);
+    if (!fields.Has("messages")) {
+      request.set_text(Required(fields, "prompt"));
+    } else if (fields.Has("prompt")) {
+      fields.Fail("prompt", "must be left out beside messages");
+    } else {
+      tokenize->conversation = ReadConversation(body, *json, fields);
+    }
   });
 }
 

@@ -2,11 +2,14 @@
 #ifndef TVQ_CLIENT_GATEWAY_OPENAI_SESSION_REQUESTS_H_
 #define TVQ_CLIENT_GATEWAY_OPENAI_SESSION_REQUESTS_H_
 
+#include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "client/gateway/openai/conversation_body.h"
 #include "tvq/v1/generation.pb.h"
 #include "tvq/v1/session.pb.h"
 
@@ -42,7 +45,16 @@ absl::StatusOr<v1::ListSessionsRequest> ParseList(const QueryMap& query);
 absl::StatusOr<v1::CreateSessionRequest> ParseImport(const QueryMap& query,
                                                      const std::string& idempotency_key);
 
-absl::StatusOr<v1::TokenizeRequest> ParseTokenize(std::string_view body);
+// Of a text, or of a conversation, of which the model decides how it is given.
+struct TokenizeBody {
+  v1::TokenizeRequest request;
+  std::optional<BodyConversation> conversation;
+
+  size_t MemoryBytes() const {
+    return request.SpaceUsedLong() + (conversation ? conversation->MemoryBytes() : 0);
+  }
+};
+absl::StatusOr<TokenizeBody> ParseTokenize(std::string_view body);
 absl::StatusOr<v1::DetokenizeRequest> ParseDetokenize(std::string_view body);
 
 }  // namespace tvq::gateway

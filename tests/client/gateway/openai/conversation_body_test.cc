@@ -1,0 +1,145 @@
+#include "client/gateway/openai/conversation_body.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "client/gateway/openai/chat_request.h"
+#include "client/gateway/openai/session_requests.h"
+
+namespace tvq::gateway {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kHello[] = R"("messages":[{"role":"user","content":"hello"}])";
+
+v1::Model OwnModel() {
+  v1::Model model;
+  model.set_name("own");
+  model.add_conversation_templates("default");
+  return model;
+}
+
+v1::Model TextModel() {
+  v1::Model model;
+  model.set_name("text");
+  model.mutable_chat_template()->mutable_user()->set_prefix("U:");
+  model.mutable_chat_template()->mutable_assistant()->set_prefix("A:");
+  return model;
+}
+
+absl::StatusOr<v1::GenerateRequest> Call(const std::string& fields, const v1::Model& model) {
+  auto request = ParseChat(absl::StrCat("{", fields, "}"), "");
+  if (!request.ok()) return request.status();
+  if (auto status = ApplyTemplate(model, &*request); !status.ok()) return status;
+  return request->call;
+}
+
+std::string Wrong(const std::string& fields, const v1::Model& model) {
+  const auto call = Call(fields, model);
+  EXPECT_FALSE(call.ok());
+  return std::string(call.status().message());
+}
+
+TEST(ConversationBodyTest, IsPassedOnAsItStands) {
+  const auto call = Call(
+      R"("messages":[{"role":"tool","tool_call_id":"1","name":"f","content":null,"z":1.50,"a":{"y":1,"x":2}}],
+         "tools":[{"type":"function","function":{"name":"f","parameters":{"z":1,"a":2}}}],
+         "chat_template_kwargs":{"enable_thinking":false,"b":1,"a":2},"add_generation_prompt":false)",
+      OwnModel());
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->model(), "own");
+  const v1::Conversation& given = call->conversation();
+  EXPECT_EQ(given.messages(),
+            R"([{"role":"tool","tool_call_id":"1","name":"f","content":null,"z":1.50,)"
+            R"("a":{"y":1,"x":2}}])");
+  EXPECT_EQ(given.tools(),
+            R"([{"type":"function","function":{"name":"f","parameters":{"z":1,"a":2}}}])");
+  EXPECT_EQ(given.template_kwargs(), R"({"enable_thinking":false,"b":1,"a":2})");
+  EXPECT_TRUE(given.has_add_generation_prompt() && !given.add_generation_prompt());
+  EXPECT_FALSE(given.continue_final_message());
+  EXPECT_EQ(call->sampling().stop_size(), 0);
+
+  const auto plain = Call(absl::StrCat(kHello, R"(,"tools":[],"chat_template_kwargs":null,)"
+                                               R"("continue_final_message":true)"),
+                          OwnModel());
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ(plain->conversation().tools(), "");
+  EXPECT_EQ(plain->conversation().template_kwargs(), "");
+  EXPECT_FALSE(plain->conversation().has_add_generation_prompt());
+  EXPECT_TRUE(plain->conversation().continue_final_message());
+}
+
+TEST(ConversationBodyTest, ContentsAndArgumentsAreAsTemplatesKnowThem) {
+  const auto call = Call(
+      R"("messages":[{"role":"user","content":[{"type":"text","text":"a\"b"},{"type":"text","text":"c"}]},
+         {"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{\"z\": 1, \"a\": 2}"}},
+                                           {"function":{"arguments":"no object"}}, {"function":{"arguments":{"k":1}}}]}])",
+      OwnModel());
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->conversation().messages(),
+            R"([{"role":"user","content":"a\"b\nc"},{"role":"assistant","tool_calls":[)"
+            R"({"id":"1","function":{"name":"f","arguments":{"z": 1, "a": 2}}},)"
+            R"({"function":{"arguments":"no object"}},{"function":{"arguments":{"k":1}}}]}])");
+}
+
+TEST(ConversationBodyTest, WhatIsWrongIsNamed) {
+  const v1::Model own = OwnModel();
+  EXPECT_THAT(Wrong(R"("messages":[])", own), HasSubstr("messages: must be a list"));
+  EXPECT_THAT(Wrong(R"("messages":[5])", own), HasSubstr("messages[0]: must be an object"));
+  EXPECT_THAT(Wrong(R"("messages":[{"content":"x"}])", own),
+              HasSubstr("messages[0].role: must be"));
+  EXPECT_THAT(Wrong(R"("messages":[{"role":"user","content":[{"type":"image_url"}]}])", own),
+              HasSubstr("messages[0].content: must be a string"));
+  EXPECT_THAT(Wrong(absl::StrCat(kHello, R"(,"tools":{})"), own),
+              HasSubstr("tools: must be a list"));
+  EXPECT_THAT(Wrong(absl::StrCat(kHello, R"(,"chat_template_kwargs":[])"), own),
+              HasSubstr("chat_template_kwargs: is a list, must be an object"));
+  EXPECT_THAT(Wrong(absl::StrCat(kHello, R"(,"chat_template":"{{ x }}")"), own),
+              HasSubstr("chat_template: must be left out"));
+  v1::Model none;
+  none.set_name("none");
+  EXPECT_THAT(Wrong(kHello, none), HasSubstr("model: none was not made for conversations"));
+}
+
+TEST(ConversationBodyTest, AChatTemplateWritesText) {
+  v1::Model both = TextModel();
+  both.add_conversation_templates("default");
+  for (const v1::Model& model : {TextModel(), both}) {
+    const auto call = Call(R"("messages":[{"role":"user","content":"hello"}])", model);
+    ASSERT_TRUE(call.ok()) << call.status();
+    EXPECT_EQ(call->text(), "U:helloA:");
+  }
+  EXPECT_THAT(Wrong(absl::StrCat(kHello, R"(,"tools":[{}])"), both),
+              HasSubstr("tools: must be left out"));
+  EXPECT_THAT(Wrong(R"("messages":[{"role":"tool","content":"x"}])", both),
+              HasSubstr("messages[0].role: must be system, user or assistant"));
+}
+
+TEST(ConversationBodyTest, TheServersFieldsAreTheBodys) {
+  auto request = ParseChat(absl::StrCat("{", kHello, "}"), "");
+  ASSERT_TRUE(request.ok());
+  const auto told = [&](const std::string& message) {
+    return ToChatError(absl::InvalidArgumentError(message), *request);
+  };
+  EXPECT_EQ(told("conversation.messages[1]: x").param, "messages[1]");
+  EXPECT_EQ(told("conversation.template_kwargs: x").message, "chat_template_kwargs: x");
+  EXPECT_EQ(told("conversation.tools: x").param, "tools");
+  EXPECT_EQ(told("conversation: roles must alternate").message, "messages: roles must alternate");
+}
+
+TEST(ConversationBodyTest, IsTokenized) {
+  const auto body = ParseTokenize(absl::StrCat(R"({"model":"m",)", kHello, "}"));
+  ASSERT_TRUE(body.ok()) << body.status();
+  ASSERT_TRUE(body->conversation.has_value());
+  EXPECT_EQ(body->conversation->own.messages(), R"([{"role":"user","content":"hello"}])");
+  const auto both = ParseTokenize(absl::StrCat(R"({"prompt":"x",)", kHello, "}"));
+  EXPECT_THAT(std::string(both.status().message()), HasSubstr("prompt: must be left out"));
+  EXPECT_FALSE(ParseTokenize(R"({"prompt":"x"})")->conversation.has_value());
+}
+
+}  // namespace
+}  // namespace tvq::gateway
