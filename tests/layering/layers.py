@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 KERNELS = ["kernels/device", "kernels/host", "kernels/numbers", "kernels/ops"]
 MODEL = ["models/runtime/model.h", "models/runtime/state.h", "models/runtime/config", "models/runtime/begin_id.h",
-         "models/runtime/tokenizer", "models/runtime/text"]
+         "models/runtime/tokenizer", "models/runtime/text/conversation_writer.h"]
 RUNTIME = ["models/runtime", "models/runtime/config", "models/runtime/tokenizer", "models/runtime/text"]
 STACK = RUNTIME + ["models/runtime/stack"]
 ATTENTION = "models/runtime/layers/attention"

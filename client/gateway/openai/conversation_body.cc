@@ -1,8 +1,10 @@
 #include "client/gateway/openai/conversation_body.h"
 
-#include <optional>
+#include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/gateway/openai/json_text.h"
@@ -14,19 +16,20 @@ namespace {
 constexpr char kContent[] = "must be a string, or a list of parts of type text";
 
 // A string, or OpenAI's list of parts, of which those of type text are known.
-std::optional<std::string> Content(const Json& content, std::string_view between) {
+bool IsText(const Json& content) {
+  const auto is_text = [](const Json& part) {
+    return part.is_object() && part.value("type", Json()) == "text" && part.contains("text") &&
+           part["text"].is_string();
+  };
+  return content.is_string() ||
+         (content.is_array() && std::all_of(content.begin(), content.end(), is_text));
+}
+
+// Of what IsText.
+std::string Text(const Json& content) {
   if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array()) return std::nullopt;
   std::string text;
-  bool first = true;
-  for (const Json& part : content) {
-    if (!part.is_object() || part.value("type", Json()) != "text" || !part.contains("text") ||
-        !part["text"].is_string()) {
-      return std::nullopt;
-    }
-    if (!std::exchange(first, false)) text += between;
-    text += part["text"].get_ref<const std::string&>();
-  }
+  for (const Json& part : content) text += part["text"].get_ref<const std::string&>();
   return text;
 }
 
@@ -41,13 +44,11 @@ void ReadTextMessages(const Json& list, Fields& fields, std::vector<chat::Messag
       return;
     }
     const Json* const content = message.Find("content");
-    std::optional<std::string> text;
-    if (content != nullptr) text = Content(*content, "");
-    if (!text) {
+    if (content == nullptr || !IsText(*content)) {
       fields.Fail(absl::StrCat(name, ".content"), kContent);
       return;
     }
-    messages->push_back({std::move(role), *std::move(text)});
+    messages->push_back({std::move(role), Text(*content)});
   }
 }
 
@@ -60,7 +61,7 @@ void RefuseTools(Fields& fields) {
   }
 }
 
-// Writes an object again, in which `write` may write another value: (name, value, out).
+// Writes an object again, in which `write` may have written another value: (name, value).
 template <typename Write>
 void AppendObject(std::string_view object, const Write& write, std::string* out) {
   char before = '{';
@@ -68,57 +69,112 @@ void AppendObject(std::string_view object, const Write& write, std::string* out)
     out->push_back(std::exchange(before, ','));
     AppendJsonString(member.name, out);
     out->push_back(':');
-    if (!write(member.name, member.value, out)) *out += member.value;
+    if (!write(member.name, member.value)) *out += member.value;
   }
   *out += before == '{' ? "{}" : "}";
 }
 
+// Writes a list again by `write`: (item, the same as read). As it is if that has other items, which
+// a list has that is given twice.
 template <typename Write>
-void AppendList(std::string_view list, const Write& write, std::string* out) {
+void AppendList(std::string_view raw, const Json& list, const Write& write, std::string* out) {
+  const std::vector<std::string_view> items = ItemsOf(raw);
+  if (items.size() != list.size()) {
+    *out += raw;
+    return;
+  }
   char before = '[';
-  for (const std::string_view item : ItemsOf(list)) {
+  for (size_t i = 0; i < items.size(); ++i) {
     out->push_back(std::exchange(before, ','));
-    write(item, out);
+    write(items[i], list[i]);
   }
   *out += before == '[' ? "[]" : "]";
 }
 
-// Arguments come as the text of an object, and templates want the object.
-bool AppendArguments(std::string_view name, std::string_view value, std::string* out) {
-  if (name != "arguments" || !value.starts_with('"')) return false;
-  const std::string text = Json::parse(value).get<std::string>();
-  if (!ParseObject(text).ok()) return false;
-  *out += text;
-  return true;
+const Json* Member(const Json& object, const char* name) {
+  const auto found = object.find(name);  // its end of what is no object
+  return found == object.end() ? nullptr : &*found;
 }
 
-void AppendToolCall(std::string_view call, std::string* out) {
-  const auto function = [](std::string_view name, std::string_view value, std::string* to) {
-    if (name != "function" || !value.starts_with('{')) return false;
-    AppendObject(value, &AppendArguments, to);
-    return true;
-  };
-  if (call.starts_with('{')) {
-    AppendObject(call, function, out);
-  } else {
-    *out += call;
+// The arguments of a tool call, if they are a text.
+const Json* ArgumentsOf(const Json& call) {
+  const Json* const function = Member(call, "function");
+  const Json* const arguments = function == nullptr ? nullptr : Member(*function, "arguments");
+  return arguments == nullptr || !arguments->is_string() ? nullptr : arguments;
+}
+
+// To read one takes more memory than it has, beside the body.
+constexpr size_t kMaxArgumentsBytes = size_t{64} << 10;
+
+// Those of all messages that are the text of an object.
+std::set<const Json*> ObjectArguments(const Json& messages) {
+  std::set<const Json*> found;
+  for (const Json& message : messages) {
+    const Json* const calls = Member(message, "tool_calls");
+    if (calls == nullptr || !calls->is_array()) continue;
+    for (const Json& call : *calls) {
+      const Json* const arguments = ArgumentsOf(call);
+      if (arguments == nullptr) continue;
+      const auto& text = arguments->get_ref<const std::string&>();
+      if (!text.starts_with('{') || text.size() > kMaxArgumentsBytes) continue;
+      if (Json::accept(text)) found.insert(arguments);
+    }
   }
+  return found;
 }
 
-// A message as templates know it: its content is one text.
-void AppendMessage(std::string_view raw, std::string* out) {
-  const auto member = [](std::string_view name, std::string_view value, std::string* to) {
-    if (!value.starts_with('[')) return false;
+// A content that is a list of parts as one text.
+void AppendContent(const Json& parts, std::string* out) {
+  out->push_back('"');
+  bool first = true;
+  for (const Json& part : parts) {
+    if (!std::exchange(first, false)) *out += "\\n";
+    const size_t quote = out->size();
+    AppendJsonString(part["text"].get_ref<const std::string&>(), out);
+    out->erase(quote, 1);
+    out->pop_back();
+  }
+  out->push_back('"');
+}
+
+void AppendToolCall(std::string_view raw, const Json& call,
+                    const std::set<const Json*>& object_arguments, std::string* out) {
+  const Json* const arguments = ArgumentsOf(call);
+  if (!object_arguments.contains(arguments)) {
+    *out += raw;
+    return;
+  }
+  const auto write_arguments = [&](std::string_view name, std::string_view) {
+    if (name == "arguments") *out += arguments->get_ref<const std::string&>();
+    return name == "arguments";
+  };
+  const auto write_function = [&](std::string_view name, std::string_view value) {
+    const bool is_function = name == "function" && value.starts_with('{');
+    if (is_function) AppendObject(value, write_arguments, out);
+    return is_function;
+  };
+  AppendObject(raw, write_function, out);
+}
+
+// A message as templates know it: its content is one text, and arguments of tool calls, which come
+// as the text of an object, are the object.
+void AppendMessage(std::string_view raw, const Json& message,
+                   const std::set<const Json*>& object_arguments, std::string* out) {
+  const auto write_call = [&](std::string_view call, const Json& parsed) {
+    AppendToolCall(call, parsed, object_arguments, out);
+  };
+  const auto write = [&](std::string_view name, std::string_view value) {
+    if (name != "content" && name != "tool_calls") return false;
+    const Json& parsed = message[std::string(name)];
+    if (!value.starts_with('[') || !parsed.is_array()) return false;
     if (name == "content") {
-      AppendJsonString(Content(Json::parse(value), "\n").value_or(""), to);
-    } else if (name == "tool_calls") {
-      AppendList(value, &AppendToolCall, to);
+      AppendContent(parsed, out);
     } else {
-      return false;
+      AppendList(value, parsed, write_call, out);
     }
     return true;
   };
-  AppendObject(raw, member, out);
+  AppendObject(raw, write, out);
 }
 
 void CheckOwnMessages(const Json& list, Fields& fields) {
@@ -128,13 +184,14 @@ void CheckOwnMessages(const Json& list, Fields& fields) {
     Fields message(item);
     if (!message.String("role")) fields.Fail(absl::StrCat(name, ".role"), "must be a string");
     const Json* const content = message.Find("content");
-    if (content != nullptr && !Content(*content, "")) {
+    if (content != nullptr && !IsText(*content)) {
       fields.Fail(absl::StrCat(name, ".content"), kContent);
     }
   }
 }
 
-void ReadOwn(std::string_view body, Fields& fields, v1::Conversation* own) {
+void ReadOwn(std::string_view body, const Json& list, Fields& fields, v1::Conversation* own) {
+  CheckOwnMessages(list, fields);
   for (const char* name : {"chat_template", "functions"}) {
     const Json* const value = fields.Find(name);
     if (value == nullptr || value->empty()) continue;
@@ -146,17 +203,23 @@ void ReadOwn(std::string_view body, Fields& fields, v1::Conversation* own) {
   if (const auto add = fields.Bool("add_generation_prompt")) own->set_add_generation_prompt(*add);
   own->set_continue_final_message(fields.Bool("continue_final_message").value_or(false));
   if (!fields.status().ok()) return;
+  const std::set<const Json*> object_arguments = ObjectArguments(list);
   std::string_view messages;
   for (const RawMember& member : MembersOf(body)) {  // the last of a name counts
     if (member.name == "messages") messages = member.value;
-    if (member.name == "tools" && fields.Has("tools") && !tools->empty()) {
+    if (member.name == "tools" && tools != nullptr && !tools->empty()) {
       own->set_tools(std::string(member.value));
     }
     if (member.name == "chat_template_kwargs" && fields.Has("chat_template_kwargs")) {
       own->set_template_kwargs(std::string(member.value));
     }
   }
-  AppendList(messages, &AppendMessage, own->mutable_messages());
+  std::string* const out = own->mutable_messages();
+  out->reserve(messages.size());
+  const auto write = [&](std::string_view raw, const Json& message) {
+    AppendMessage(raw, message, object_arguments, out);
+  };
+  AppendList(messages, list, write, out);
 }
 
 }  // namespace
@@ -181,14 +244,13 @@ BodyConversation ReadConversation(std::string_view body, const Json& json, Field
     fields.Fail(absl::StrCat("messages[", i, "]"), "must be an object with role and content");
     return conversation;
   }
+  Fields own(json);
+  ReadOwn(body, *list, own, &conversation.own);
+  conversation.own_status = own.status();
   Fields text(json);
   RefuseTools(text);
   ReadTextMessages(*list, text, &conversation.messages);
   conversation.text_status = text.status();
-  Fields own(json);
-  CheckOwnMessages(*list, own);
-  ReadOwn(body, own, &conversation.own);
-  conversation.own_status = own.status();
   return conversation;
 }
 

@@ -9,6 +9,8 @@
 #include <new>
 #include <string>
 
+#include "client/gateway/openai/chat_request.h"
+
 namespace {
 
 // Bytes that were allocated and not freed, and the most there were.
@@ -71,6 +73,38 @@ TEST(JsonBodyTest, MemoryOfParsing) {
     const size_t taken = most - before;
     EXPECT_LE(taken, ParsingMemory(body) + 1000) << body.substr(0, 40);
     EXPECT_LE(ParsingMemory(body), 6 * taken + 1000) << body.substr(0, 40);
+  }
+}
+
+// What is read of a body takes no more than to read the body.
+TEST(JsonBodyTest, MemoryOfConversations) {
+  constexpr int kMany = 70'000;
+  const std::string text(1'000'000, 'x'), begin = R"({"messages":[)";
+  std::string members;
+  for (int i = 0; i < kMany; ++i) members += "\"n" + std::to_string(i) + "\":1,";
+  for (
+      const std::string& body : {
+          begin + R"({"role":"user","content":")" + text + R"("}]})",
+          begin + R"({"role":"user","content":[{"type":"text","text":")" + text + R"("}]}]})",
+          begin + Repeat(R"({"role":"user","content":"hello"},)", kMany) +
+              R"({"role":"user","content":""}]})",
+          begin + "{" + members + R"("role":"user","content":"hello"}]})",
+          begin +
+              R"({"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"a\":\")" +
+              text + R"(\"}"}}]}]})",
+          begin + R"({"role":"user","content":"","a":[)" + Repeat("0,", kMany) + "0]}]}",
+          begin + R"({"role":"user","content":""}],"tools":[)" + Repeat(R"({"":{}},)", kMany) +
+              "{}]}",
+      }) {
+    const size_t before = now;
+    most = before;
+    ASSERT_TRUE(ParseObject(body).ok());
+    const size_t parsing = most - before;
+    most = before;
+    const absl::StatusOr<ChatRequest> request = ParseChat(body, "");
+    ASSERT_TRUE(request.ok()) << request.status();
+    EXPECT_LE(most - before, std::max(parsing, ParsingMemory(body)) + 200'000) << body.substr(0, 100);
+    EXPECT_LE(now - before, request->MemoryBytes() * 21 / 20 + 2000) << body.substr(0, 100);
   }
 }
 
