@@ -93,7 +93,7 @@ absl::StatusOr<Total> Score(const Globals& globals, const v1::Model& model,
   return total;
 }
 
-nlohmann::json ToJson(const Total& total) {
+nlohmann::json TotalJson(const Total& total) {
   const double nats = total.nats / static_cast<double>(total.tokens);
   return {{"scored_tokens", total.tokens},
           {"unknown_tokens", total.unknown},
@@ -121,7 +121,7 @@ class Scoring {
     if (!one.ok()) return one.status();
     total_.Add(*one);
     if (globals_.json) {
-      nlohmann::json json = ToJson(*one);
+      nlohmann::json json = TotalJson(*one);
       json[name] = place;
       std::printf("%s\n", JsonLine(json.dump()).c_str());
       if (const auto written = FlushStdout(); !written.ok()) return written;
@@ -146,7 +146,7 @@ class Scoring {
  private:
   void Print() const {
     if (globals_.json) {
-      nlohmann::json json = ToJson(total_);
+      nlohmann::json json = TotalJson(total_);
       json["model"] = model_.name();
       json[absl::StrCat(noun_, "s")] = total_.examples;
       std::printf("%s\n", JsonLine(json.dump()).c_str());
