@@ -1,0 +1,104 @@
+"""Turns a GGUF file into a model directory in Hugging Face's form: config.json, model.safetensors, tokenizer.json and so on.
+
+    scripts/import-gguf FILE DIR [--dtype bfloat16|float32]
+
+Architecture `llama`, every tensor type that the gguf package can read, byte-level BPE with the pre-tokenizer `smollm`. Whatever
+else a file may hold is refused by name. DIR must not exist yet; it is written whole or not at all.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import tempfile
+
+import numpy as np
+
+from models.published.gguf_fields import Fields
+from models.published.gguf_file import GgufError, read_gguf
+from models.published.gguf_llama import llama_config, llama_tensors
+from models.published.gguf_tokenizer import Tokenizer
+from models.training.files import safetensors
+
+DTYPES = ("bfloat16", "float32")
+
+
+def import_gguf(path, directory, dtype: str = "bfloat16") -> None:
+    directory = pathlib.Path(directory)
+    if directory.exists() or directory.is_symlink():
+        raise GgufError(f"{directory}: is there already; name another directory, or remove it first")
+    file = read_gguf(path)
+    try:
+        files, tensors = converted(file, dtype)
+    except GgufError as error:
+        raise GgufError(f"{path}: {error}") from None
+    write_whole(directory, files, tensors)
+
+
+def converted(file, dtype: str):
+    """-> (JSON files by name, tensors by name)"""
+    fields = Fields(file.fields)
+    fields.must_be("general.architecture", "llama")
+    fields.must_be("split.count", 1, 1)
+    tokenizer = Tokenizer(fields)
+    config = llama_config(fields, len(tokenizer.tokens), "output.weight" not in file.tensors)
+    special = tokenizer.special_config()
+    files = {
+        "config.json": {**config, **special, "torch_dtype": dtype},
+        "generation_config.json": special,
+        "tokenizer.json": tokenizer.tokenizer_json(),
+        "tokenizer_config.json": tokenizer.tokenizer_config(config["max_position_embeddings"]),
+    }
+    tensors = {name: rounded(name, values) if dtype == "bfloat16" else values
+               for name, values in llama_tensors(file.tensors, config)}
+    return files, tensors
+
+
+def rounded(name: str, values: np.ndarray) -> safetensors.BFloat16:
+    found = safetensors.BFloat16.rounded(values)
+    if ((found.bits & 0x7F80) == 0x7F80).any():
+        raise GgufError(f"tensor {name} holds values beyond bfloat16's range; --dtype float32 keeps them")
+    return found
+
+
+def write_whole(directory: pathlib.Path, files: dict, tensors: dict) -> None:
+    """Under another name first, in a folder that no server takes for a model."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    staging = pathlib.Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    try:
+        model = staging / "model"
+        model.mkdir()
+        for name, content in files.items():
+            indent = None if name == "tokenizer.json" else 2
+            (model / name).write_text(json.dumps(content, ensure_ascii=False, indent=indent) + "\n", encoding="utf-8")
+        safetensors.save(model / "model.safetensors", tensors, {"format": "pt"})
+        os.rename(model, directory)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="import-gguf", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=pathlib.Path)
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("--dtype", choices=DTYPES, default=DTYPES[0],
+                        help="of the weights: rounded to nearest, ties to even, or as the file has them (default: %(default)s)")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is half written goes
+    try:
+        import_gguf(arguments.file, arguments.directory, arguments.dtype)
+    except (GgufError, OSError) as error:
+        print(f"import-gguf: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    print(f"{arguments.file} -> {arguments.directory}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
