@@ -1,0 +1,114 @@
+"""Where a file of a Python package can be fetched: from PyPI, or from the indexes that pip is set up with."""
+
+import ast
+import html.parser
+import json
+import ssl
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+from base64 import b64encode
+
+PYPI = "https://pypi.org/simple"
+JSON = "application/vnd.pypi.simple.v1+json"
+TIMEOUT_SECONDS = 30
+LARGEST_PAGE = 64 << 20
+
+
+class Unavailable(Exception):
+    """What was asked for cannot be reached: there is no network, or it is not there."""
+
+
+class Settings:
+    """pip's settings that matter here: of its configuration files and of the environment, which comes first."""
+
+    def __init__(self, python):
+        listed = subprocess.run([python, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True).stdout
+        self.values = {}
+        for line in listed.splitlines():
+            name, _, value = line.partition("=")
+            try:
+                self.values[name] = ast.literal_eval(value)
+            except (ValueError, SyntaxError):
+                continue
+
+    def get(self, name: str) -> str:
+        for section in (":env:", "download", "global"):
+            if f"{section}.{name}" in self.values:
+                return str(self.values[f"{section}.{name}"])
+        return ""
+
+    def indexes(self) -> list:
+        return [self.get("index-url") or PYPI, *self.get("extra-index-url").split()]
+
+    def opener(self) -> urllib.request.OpenerDirector:
+        context = ssl.create_default_context(cafile=self.get("cert") or None)
+        handlers = [urllib.request.HTTPSHandler(context=context)]
+        if self.get("proxy"):
+            handlers.append(urllib.request.ProxyHandler({scheme: self.get("proxy") for scheme in ("http", "https")}))
+        return urllib.request.build_opener(*handlers)
+
+
+def request(url: str, headers: dict) -> urllib.request.Request:
+    """Of a URL that may name a user and a password."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.username is not None:
+        credentials = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+        headers = {**headers, "Authorization": "Basic " + b64encode(credentials.encode()).decode()}
+        url = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return urllib.request.Request(url, headers={"User-Agent": "tvq-get-model", **headers})
+
+
+def shown(url: str) -> str:
+    """Without its password."""
+    parts = urllib.parse.urlsplit(url)
+    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+class Links(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attributes):
+        if tag == "a" and dict(attributes).get("href"):
+            self.found.append(dict(attributes)["href"])
+
+
+def links(body: bytes, kind: str) -> list:
+    """The URLs of the files on an index's page of a package, in either form that such pages have."""
+    text = body.decode("utf-8", "replace")
+    if kind == JSON:
+        return [file["url"] for file in json.loads(text)["files"]]
+    page = Links()
+    page.feed(text)
+    return page.found
+
+
+def find_file(opener, indexes: list, package: str, name: str) -> str:
+    """The URL of the file `name`. Unavailable says for each index why it was not found there."""
+    reasons = []
+    for index in indexes:
+        page = f"{index.rstrip('/')}/{package}/"
+        try:
+            with opener.open(request(page, {"Accept": f"{JSON}, text/html;q=0.5"}), timeout=TIMEOUT_SECONDS) as answer:
+                found = links(answer.read(LARGEST_PAGE), answer.headers.get_content_type())
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reasons.append(f"{shown(page)}: {getattr(error, 'reason', None) or error}")
+            continue
+        for link in found:
+            url = urllib.parse.urljoin(page, link).partition("#")[0]
+            if urllib.parse.unquote(url.rpartition("/")[2]) == name:
+                return with_credentials(url, page)
+        reasons.append(f"{shown(page)}: has no file {name}")
+    raise Unavailable("; ".join(reasons))
+
+
+def with_credentials(url: str, page: str) -> str:
+    """Those of the index, if the file lies on the same host."""
+    there, here = urllib.parse.urlsplit(url), urllib.parse.urlsplit(page)
+    same = (there.scheme, there.hostname, there.port) == (here.scheme, here.hostname, here.port)
+    if not same or here.username is None or there.username is not None:
+        return url
+    return urllib.parse.urlunsplit(there._replace(netloc=here.netloc))
