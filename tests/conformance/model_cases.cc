@@ -89,6 +89,31 @@ std::vector<Shape> Shapes() {
       shapes.push_back(std::move(shape));
     }
   }
+  for (Shape shape : {Shape{.name = "grouped_small_chunk",
+                            .kind = "llama",
+                            .n_head = 4,
+                            .n_kv_head = 2,
+                            .prefill_chunk = 7,
+                            .llama3 = true,
+                            .all_biases = true},
+                      Shape{.name = "three_heads_tied",
+                            .kind = "qwen2",
+                            .d_model = 18,
+                            .d_k = 6,
+                            .n_head = 3,
+                            .n_kv_head = 3,
+                            .tied = true,
+                            .d_ff = 37},
+                      Shape{.name = "multi_query_normed",
+                            .kind = "qwen3",
+                            .d_model = 20,
+                            .d_k = 12,
+                            .n_head = 4,
+                            .rotary_part = 0.5}}) {
+    shape.name = "rotary_standard_" + shape.name;
+    shape.pe_lam = 500;
+    shapes.push_back(std::move(shape));
+  }
   return shapes;
 }
 

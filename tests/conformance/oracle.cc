@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tests/conformance/rotary_oracle.h"
+
 namespace tvq::conformance {
 namespace {
 
@@ -129,6 +131,14 @@ void RoundToInt4(Values& matrix, size_t width) {
   }
 }
 
+void AppendLogprobs(Values logits, OracleRun& run) {
+  const double top = *std::max_element(logits.begin(), logits.end());
+  double total = 0;
+  for (const double l : logits) total += std::exp(l - top);
+  for (double& l : logits) l -= top + std::log(total);
+  run.logprobs.push_back(std::move(logits));
+}
+
 double Dot(const double* a, const double* b, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
@@ -138,6 +148,7 @@ double Dot(const double* a, const double* b, int64_t n) {
 }  // namespace
 
 std::string Shape::Json() const {
+  if (rotary()) return RotaryJson(*this);
   nlohmann::json json = {{"model_type", kind},
                          {"block", block},
                          {"vocab_size", vocab},
@@ -179,6 +190,15 @@ Oracle::Oracle(Shape shape, WeightSource& weights, DType dtype) : shape_(std::mo
   };
   const DType vocabulary = dtype == DType::kInt4 ? DType::kInt8 : dtype;
   const Shape& s = shape_;
+  if (s.rotary()) {
+    ForEachRotaryTensor(s, [&](const std::string& name, std::vector<int64_t> dims, Rounded as) {
+      load(name, std::move(dims),
+           as == Rounded::kMatrix       ? dtype
+           : as == Rounded::kVocabulary ? vocabulary
+                                        : DType::kFloat32);
+    });
+    return;
+  }
   load("embedding.weight", {s.vocab, s.d_model}, vocabulary);
   if (s.pe_abs) load("position.scale", {1});
   for (int64_t l = 0; l < s.n_layer; ++l) {
@@ -416,6 +436,11 @@ void Oracle::Layer(int64_t layer, Rows& x, OracleRun& run) const {
 
 OracleRun Oracle::Run(const std::vector<int32_t>& tokens) const {
   const Shape& s = shape_;
+  OracleRun run;
+  if (s.rotary()) {
+    for (Values& logits : RotaryLogits(s, w_, tokens)) AppendLogprobs(std::move(logits), run);
+    return run;
+  }
   const auto width = static_cast<size_t>(s.d_model);
   std::vector<Values> x;
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -425,20 +450,13 @@ OracleRun Oracle::Run(const std::vector<int32_t>& tokens) const {
     const Values position = Sinusoid(static_cast<int64_t>(i), s.d_model, s.pe_lam);
     for (size_t e = 0; e < width; ++e) x[i][e] += w_.at("position.scale")[0] * position[e];
   }
-  OracleRun run;
   for (int64_t l = 0; l < s.n_layer; ++l) Layer(l, x, run);
   const Values& head = w_.at(s.tied ? "embedding.weight" : "lm_head.weight");
   const Values& bias = w_.at("lm_head.bias");
   for (const Values& row : x) {
     Values logits = Multiply(head, s.output_norm ? Normed(row, "norm") : row);
-    double top = -std::numeric_limits<double>::infinity(), total = 0;
-    for (size_t i = 0; i < logits.size(); ++i) {
-      logits[i] = (logits[i] + bias[i]) * s.logit_scale;
-      top = std::max(top, logits[i]);
-    }
-    for (double l : logits) total += std::exp(l - top);
-    for (double& l : logits) l -= top + std::log(total);
-    run.logprobs.push_back(std::move(logits));
+    for (size_t i = 0; i < logits.size(); ++i) logits[i] = (logits[i] + bias[i]) * s.logit_scale;
+    AppendLogprobs(std::move(logits), run);
   }
   return run;
 }

@@ -27,13 +27,23 @@ struct Shape {
   int64_t d_ff = 20;  // of a standard block
   int64_t n_feature = 14;
   double sigma = 0.6;
+  double rotary_part = 1;  // of a head, that positions turn
+  bool llama3 = false;     // frequencies
+  bool all_biases = false;
 
   bool vq() const { return kind == "transformer_vq"; }
   bool linear() const { return kind == "linear_transformer"; }
   bool soft() const { return kind == "soft_codebook"; }
   bool performer() const { return kind == "performer"; }
   bool of_features() const { return linear() || soft() || performer(); }
-  bool grows() const { return kind == "softmax_transformer"; }
+  bool grows() const { return kind == "softmax_transformer" || rotary(); }
+  // Of families with rotary positions, which have the names of Hugging Face's directories.
+  bool rotary() const { return kind == "llama" || kind == "qwen2" || kind == "qwen3"; }
+  int64_t turned() const { return static_cast<int64_t>(static_cast<double>(d_k) * rotary_part); }
+  bool biases() const { return all_biases || kind == "qwen2"; }
+  bool output_bias() const { return all_biases; }
+  bool mlp_biases() const { return all_biases && kind == "llama"; }
+  bool head_norms() const { return kind == "qwen3"; }
   bool standard() const { return block == "standard"; }
   std::string Json() const;
 };

@@ -47,7 +47,7 @@ class TestWeights : public WeightSource {
     if (ends_with(".u") || ends_with(".w") || ends_with("scale")) deviation = 0.5F;
     if (ends_with("codebook.sum"))
       deviation = std::pow(static_cast<float>(tensor.shape.back()), -0.25F);
-    if (name == "embedding.weight" || ends_with(".features")) deviation = 1;
+    if (name.starts_with("embed") || ends_with(".features")) deviation = 1;
     std::vector<float> values(static_cast<size_t>(tensor.ElementCount()));
     for (float& v : values) v = mean + deviation * normal(random);
     if (ends_with("codebook.count")) {
