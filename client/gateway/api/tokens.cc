@@ -64,7 +64,7 @@ absl::Status Apply(const v1::Model& model, TokenizeBody& body) {
 }
 
 asio::awaitable<absl::StatusOr<Tokens>> TokensOf(Services& services, Exchange& exchange,
-                                                 TokenizeBody body) {
+                                                 TokenizeBody& body) {
   v1::GetModelRequest get;
   get.set_name(body.request.model());
   auto model = co_await Unary<v1::GetModelRequest, v1::GetModelResponse>(
@@ -86,7 +86,7 @@ asio::awaitable<void> Tokenize(Services& services, Exchange& exchange) {
   auto request = co_await ReadJson(services, exchange, ParseTokenize, TokensError);
   if (!request) co_return;
   const bool is_conversation = request->conversation.has_value();
-  absl::StatusOr<Tokens> tokens = co_await TokensOf(services, exchange, *std::move(request));
+  absl::StatusOr<Tokens> tokens = co_await TokensOf(services, exchange, *request);
   if (!tokens.ok()) {
     const absl::Status& status = tokens.status();
     co_await exchange.Respond(
