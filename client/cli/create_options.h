@@ -19,6 +19,9 @@ class CreateOptions {
   void Fill(v1::CreateSessionRequest* request) const;
   v1::Durability durability() const { return durability_; }
   const std::string& idempotency_key() const { return idempotency_key_; }
+  const std::string& model() const { return model_; }
+  // Whether what was given is of use only where the session stays when its maker has gone.
+  bool MeantToStay() const { return !label_.empty() || ttl_ || durability_ == v1::DURABILITY_DISK; }
   // An option that is given and is of new sessions alone; "" if none is.
   std::string GivenForNew() const;
 

@@ -69,14 +69,16 @@ class FakeSession:
 class FakeServer:
     """Listens at `address`. `keys`: if not empty, calls need one of them. `calls`: names of the methods called.
     `refuse`: method name -> Refused, raised instead of an answer. `token_seconds`: how long a token takes.
-    `commit_seconds`: how long a session stays busy after an interrupted answer. `chat_template`: the model's."""
+    `commit_seconds`: how long a session stays busy after an interrupted answer. `chat_template`: the model's.
+    `conversation_templates`: names of the model's own; each writes <ROLE>CONTENT, and the answer to a conversation is
+    its last message in capitals, once."""
 
     def __init__(self, credentials=None):
         self.lock = threading.RLock()
         self.sessions, self.outcomes, self.made = {}, {}, 0
         self.keys, self.calls, self.routes, self.refuse, self.requests = set(), [], [], {}, []
         self.token_seconds, self.commit_seconds = 0, 0
-        self.chat_template = None
+        self.chat_template, self.conversation_templates = None, []
         self.server = grpc.server(futures.ThreadPoolExecutor(16))
         for name, module in SERVICES.items():
             self.server.add_generic_rpc_handlers([self._service(module.DESCRIPTOR.services_by_name[name], module)])
@@ -269,10 +271,12 @@ class FakeServer:
 
     # Generation
 
-    def answer(self, prompt, params, context):
+    def answer(self, prompt, params, context, once=False):
         """Deltas of one token each; ends early when the call does."""
         count = params.max_tokens if params.HasField("max_tokens") else 16
-        pattern = prompt.upper() or "."
+        pattern, reason = prompt.upper() or ".", generation_pb2.FINISH_REASON_LENGTH
+        if once and len(pattern) <= count:
+            count, reason = len(pattern), generation_pb2.FINISH_REASON_STOP
         for i in range(count):
             if not context.is_active():
                 return
@@ -280,7 +284,7 @@ class FakeServer:
             char = pattern[i % len(pattern)]
             delta = generation_pb2.SampleDelta(text=char, token_ids=[ord(char) + 3])
             if i + 1 == count:
-                delta.finish_reason = generation_pb2.FINISH_REASON_LENGTH
+                delta.finish_reason = reason
             yield generation_pb2.GenerateResponse(deltas=[delta])
 
     def Generate(self, request, context):
@@ -290,12 +294,15 @@ class FakeServer:
             return
         with self.lock:
             session = self.find(request.session)
-            if not session.text and not read_input(request):
+            if not session.text and not read_input(request) and not request.HasField("conversation"):
                 raise Refused(grpc.StatusCode.INVALID_ARGUMENT, "prompt: must not be empty on an empty session")
             session.writing = True
         text, whole = session.text + read_input(request), False
+        asked, once = read_input(request), request.HasField("conversation")
+        if once:  # what the session has and the conversation has not is gone
+            text, asked = written(request.conversation), json.loads(request.conversation.messages)[-1]["content"]
         try:
-            for reply in self.answer(read_input(request), request.sampling, context):
+            for reply in self.answer(asked, request.sampling, context, once):
                 text += reply.deltas[0].text
                 yield reply
             whole = context.is_active()
@@ -364,7 +371,8 @@ class FakeServer:
 
     def model(self):
         return model_pb2.Model(name="fake", family="none", vocab_size=259, bytes_per_session=64, tokenizer="bytes",
-                               eos_token_id=1, fingerprint="f1ngerpr1nt", chat_template=self.chat_template)
+                               eos_token_id=1, fingerprint="f1ngerpr1nt", chat_template=self.chat_template,
+                               conversation_templates=self.conversation_templates)
 
     def GetServerInfo(self, request, context):
         return model_pb2.GetServerInfoResponse(version="0.0", device="none")
@@ -388,6 +396,11 @@ def read_input(request):
     if "conversation" in request.DESCRIPTOR.fields_by_name and request.HasField("conversation"):
         return "".join(message["content"] for message in json.loads(request.conversation.messages))
     return bytes(i - 3 for i in request.token_ids.ids).decode() if request.HasField("token_ids") else request.text
+
+
+def written(conversation):
+    text = "".join(f"<{message['role']}>{message['content']}" for message in json.loads(conversation.messages))
+    return text if conversation.continue_final_message else text + "<assistant>"
 
 
 def to_snapshot(text):

@@ -43,6 +43,7 @@ struct Interrupt::Shared {
   void Receive(int signal) {
     const std::lock_guard lock(mutex);
     if (signal != SIGINT || happened || !cancel) {
+      if (cancel) cancel();  // or the call in progress may be in the way of what is still to do
       if (last) last();
       End(signal);
     }

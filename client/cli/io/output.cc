@@ -86,7 +86,10 @@ void Output::Add(const v1::SampleDelta& delta) {
   }
   if (delta.has_stop_string()) sample.stop_reason = delta.stop_string();
   if (delta.has_stop_token_id()) sample.stop_reason = delta.stop_token_id();
-  if (printed_ == Printed::kText) std::fwrite(delta.text().data(), 1, delta.text().size(), stdout);
+  if (printed_ == Printed::kText) {
+    const std::string text = shown_ ? shown_(delta.text()) : delta.text();
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  }
   if (!sample.finish_reason.empty()) PrintEnded(delta.index());
 }
 
@@ -129,6 +132,7 @@ nlohmann::json Output::CallJson() const {
     json["usage"] = {{"prompt_tokens", usage_->prompt_tokens()},
                      {"cached_tokens", usage_->cached_tokens()},
                      {"completion_tokens", usage_->completion_tokens()}};
+    if (usage_->reread_tokens() > 0) json["usage"]["reread_tokens"] = usage_->reread_tokens();
   } else {
     // The server sends it at the end, to which the call did not come.
     size_t tokens = 0;

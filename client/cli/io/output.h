@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -36,6 +37,9 @@ class Output {
   };
   explicit Output(Printed printed) : printed_(printed) {}
 
+  // Prints what this makes of each piece of text instead.
+  void ShowAs(std::function<std::string(const std::string&)> shown) { shown_ = std::move(shown); }
+
   // An error where its text cannot be written.
   absl::Status Add(const v1::GenerateResponse& response);
   // All of a call's messages; calls `begun` before the first. Cancels the call where its text
@@ -58,6 +62,7 @@ class Output {
   double Milliseconds() const;  // since the call
 
   const Printed printed_;
+  std::function<std::string(const std::string&)> shown_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::optional<double> first_token_ms_;
   std::map<int32_t, Sample> samples_;

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 
 namespace tvq::cli {
 
@@ -13,6 +15,17 @@ void EndTerminalLine() {
   } else if (isatty(STDERR_FILENO) == 1) {
     std::fputs("\n", stderr);
   }
+}
+
+bool ShowsStyles() {
+  const char* const term = std::getenv("TERM");
+  return isatty(STDOUT_FILENO) == 1 && term != nullptr && *term != '\0' &&
+         std::string_view(term) != "dumb";
+}
+
+void PrintLine(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
 }
 
 }  // namespace tvq::cli

@@ -91,18 +91,15 @@ std::string ToUtf8(std::wstring_view wide) {
   return text;
 }
 
-// Terminals send a carriage return for a line feed, and the editor's mode may have made the other
-// one of each.
+// Without keys. Terminals send a carriage return for a line feed.
 std::wstring Pasted(std::wstring_view sent) {
   std::wstring text;
   for (size_t i = 0; i < sent.size(); ++i) {
-    const bool is_end = sent[i] == L'\n' || sent[i] == L'\r';
-    if (is_end && i + 1 < sent.size() && sent[i] != sent[i + 1] &&
-        (sent[i + 1] == L'\n' || sent[i + 1] == L'\r')) {
-      ++i;
-    }
-    if (is_end || sent[i] == L'\t' || (sent[i] >= L' ' && sent[i] != 0x7F)) {
-      text += is_end ? L'\n' : sent[i];
+    if (sent[i] == L'\r') {
+      text += L'\n';
+      if (i + 1 < sent.size() && sent[i + 1] == L'\n') ++i;
+    } else if (sent[i] == L'\n' || sent[i] == L'\t' || (sent[i] >= L' ' && sent[i] != 0x7F)) {
+      text += sent[i];
     }
   }
   return text;
@@ -124,8 +121,6 @@ class Editor final : public LineEditor {
     el_wset(edit_, EL_GETCFN, &Editor::ReadCharacter);
     el_wset(edit_, EL_ADDFN, L"tvq-paste", L"Insert what is pasted", &Editor::Paste);
     el_wset(edit_, EL_ADDFN, L"tvq-suspend", L"Stop the process", &Editor::Suspend);
-    // Without this the terminal would stop the process, in the editor's mode.
-    el_wset(edit_, EL_SETTY, L"-d", L"susp=", nullptr);
     for (const auto& [key, command] : kKeys) el_wset(edit_, EL_BIND, key, command, nullptr);
   }
 
@@ -143,7 +138,7 @@ class Editor final : public LineEditor {
     outcome_ = Outcome::kEnd;
     MayHaveResized();
     reading_ = true;
-    Put(kBracket);
+    Prepare();  // before the prompt: who sees it may press any key
     int size = 0;
     const wchar_t* const wide = el_wgets(edit_, &size);
     if (wide == nullptr || size <= 0) {
@@ -235,10 +230,21 @@ class Editor final : public LineEditor {
     editor.Put(kBracketNoMore);
     el_wset(edit, EL_PREP_TERM, 0);
     editor.Put("\n");
-    kill(getpid(), SIGTSTP);  // and here it goes on
-    el_wset(edit, EL_PREP_TERM, 1);
-    editor.Put(kBracket);
+    raise(SIGTSTP);  // and here it goes on
+    editor.Prepare();
     return CC_REDISPLAY;
+  }
+
+  // Makes the terminal the editor's.
+  void Prepare() {
+    el_wset(edit_, EL_PREP_TERM, 1);
+    termios now{};
+    if (tcgetattr(STDIN_FILENO, &now) == 0) {
+      now.c_iflag &= ~static_cast<tcflag_t>(ICRNL | INLCR);  // what is pasted comes as it is
+      now.c_cc[VSUSP] = _POSIX_VDISABLE;                     // Suspend does it
+      tcsetattr(STDIN_FILENO, TCSADRAIN, &now);
+    }
+    Put(kBracket);
   }
 
   void Put(std::string_view text) {

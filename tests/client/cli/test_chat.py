@@ -1,44 +1,15 @@
 """tvq session chat."""
 
 import json
-import os
-import pty
-import select
 import signal
-import subprocess
 import time
 
 import grpc
 import pytest
 
-from command_line import TVQ
-
-
-def read_until(descriptor, text):
-    got = b""
-    while text not in got:
-        assert select.select([descriptor], [], [], 60)[0], got
-        got += os.read(descriptor, 4096)
-    return got
-
-
-@pytest.fixture
-def terminal(fake):
-    """A chat on session s1 in a terminal: the process, and the terminal's other end."""
-    fake.token_seconds = 0.005
-    fake.new_session()
-    master, slave = pty.openpty()
-    chat = subprocess.Popen([TVQ, "--server", fake.address, "session", "chat", "s1", "--suffix", ""], stdin=slave,
-                            stdout=slave, stderr=slave, start_new_session=True)
-    os.close(slave)
-    yield chat, master
-    chat.kill()
-    chat.wait()
-    os.close(master)
-
 
 def test_lines_are_answered(cli, fake):
-    done = cli.run("session", "chat", "--max-tokens", 3, "--suffix", "", input=b"ab\ncd\n")
+    done = cli.run("session", "chat", "--keep", "--max-tokens", 3, "--suffix", "", input=b"ab\ncd\n")
     assert done.returncode == 0, done.stderr
     assert done.stdout == b"ABA\nCDC\n"
     assert b"new session s1" in done.stderr
@@ -118,22 +89,90 @@ def test_error_ends_a_chat_without_a_terminal(cli, fake):
     assert cli.run("session", "chat", "nothing", input=b"a\n").returncode == 1
 
 
-def test_a_new_session_to_which_nothing_was_said_is_deleted(cli, fake):
+def test_a_new_session_ends_with_the_chat(cli, fake):
     from fake_server import Refused
-    assert cli.run("session", "chat", input=b"").returncode == 0
-    assert cli.run("session", "chat", input=b"/quit\n").returncode == 0
+    for lines in b"", b"/quit\n", b"a\n", b"a\n/mark m\nb\n", b"a\n/dance\n":
+        assert cli.run("session", "chat", "--max-tokens", 1, input=lines).returncode == (b"dance" in lines)
+        assert not fake.sessions, lines
     fake.refuse["Generate"] = Refused(grpc.StatusCode.INVALID_ARGUMENT, "temperature: value is -5")
     assert cli.run("session", "chat", "--temperature", -5, input=b"a\n").returncode == 1
     fake.refuse["GetModel"] = Refused(grpc.StatusCode.UNAVAILABLE, "draining")
     assert cli.run("session", "chat", input=b"a\n").returncode == 3
     assert not fake.sessions
-    # What was kept on purpose, was there before, or can be asked for again, stays.
-    fake.refuse.clear()
+
+
+@pytest.mark.parametrize("arguments, lines", [
+    (["s1"], b"a\n"), (["s1"], b""),
+    (["--keep"], b"a\n"), (["--label", "mine"], b"a\n"), (["--ttl", 9], b"a\n"), (["--durability", "disk"], b"a\n"),
+    (["--idempotency-key", "k"], b""),
+    ([], b"a\n/save\n"), ([], b"/save\n"),
+])
+def test_what_is_kept_on_purpose_stays(cli, fake, arguments, lines):
     fake.new_session()
-    for arguments, lines in ([], b"/mark m\n"), (["--idempotency-key", "k"], b""), (["s5"], b""), ([], b"a\n"):
-        before = len(fake.sessions)
-        assert cli.run("session", "chat", *arguments, "--max-tokens", 1, input=lines).returncode == 0
-        assert len(fake.sessions) == before + (arguments != ["s5"]), arguments
+    assert cli.run("session", "chat", *arguments, "--max-tokens", 1, input=lines).returncode == 0
+    assert len(fake.sessions) == (1 if arguments == ["s1"] else 2)
+
+
+def test_one_that_is_to_be_kept_is_not_if_nothing_was_said(cli, fake):
+    assert cli.run("session", "chat", "--keep", "--label", "mine", input=b"/show\n").returncode == 0
+    assert not fake.sessions
+
+
+def test_a_server_that_stores_nothing_keeps_what_is_saved_while_it_runs(cli, fake):
+    from fake_server import Refused
+    fake.refuse["SaveSession"] = Refused(grpc.StatusCode.FAILED_PRECONDITION, "no store")
+    done = cli.run("session", "chat", "--max-tokens", 1, input=b"a\n/save\n")
+    assert done.returncode == 1 and b"no store; session s1 stays until the server ends\n" in done.stderr, done.stderr
+    assert list(fake.sessions) == ["s1"]
+
+
+def test_what_is_saved_with_a_label_is_a_copy(cli, fake):
+    fake.new_session()
+    for arguments, left in (["s1"], ["s1", "s2"]), ([], ["s1", "s2", "s4"]):
+        done = cli.run("session", "chat", *arguments, "--suffix", "", "--max-tokens", 1, input=b"a\n/save my copy\nb\n")
+        assert done.returncode == 0, done.stderr
+        assert list(fake.sessions) == left
+        copy = fake.sessions[left[-1]]
+        assert (copy.label, copy.text, copy.persisted) == ("my copy", "aAbB", copy.version - 1)
+
+
+def test_forks_stay_and_so_does_what_they_are_of(cli, fake):
+    assert cli.run("session", "chat", "--suffix", "", "--max-tokens", 1, input=b"a\n/fork\nb\n").returncode == 0
+    assert [session.text for session in fake.sessions.values()] == ["aA", "aAbB"]
+
+
+def test_one_message(cli, fake):
+    assert cli.ok("chat", "--message", "/a\nb", "--suffix", "", "--max-tokens", 4, input=b"c\n") == "/A\nB"
+    assert not fake.sessions
+    assert fake.requests[-2].text == "/a\nb"
+    assert cli.json("chat", "--message", "ab", "--max-tokens", 1)["text"] == "A"
+    assert cli.run("chat", "nothing", "--message", "a").returncode == 1
+
+
+def test_the_system_message_stands_before_the_next(cli, fake):
+    from tvq.v1 import model_pb2
+    role = model_pb2.ChatTemplate.Role
+    fake.chat_template = model_pb2.ChatTemplate(user=role(prefix="U:", suffix="|"), system=role(prefix="S:", suffix="|"),
+                                                assistant=role(prefix="A:"))
+    fake.new_session()
+    lines = b"a\n/system Be\n/system Be brief.\nb\nc\n/system d\n/system\ne\n"
+    cli.ok("chat", "s1", "--system", "Be long.", "--max-tokens", 1, input=lines)
+    texts = [request.text for request in fake.requests if hasattr(request, "sampling")]
+    assert texts == ["S:Be long.|U:a|A:", "S:Be brief.|U:b|A:", "U:c|A:", "U:e|A:"]
+
+
+@pytest.mark.parametrize("template", [None, {}])
+def test_a_system_message_that_cannot_be_told(cli, fake, template):
+    from tvq.v1 import model_pb2
+    if template is not None:
+        fake.chat_template = model_pb2.ChatTemplate(user={}, assistant={})
+    words = b"system: lines are fed as they are" if template is None else b"system: the chat template of fake has no system"
+    for arguments, lines in ([], b"/system Be brief.\n"), (["--system", "Be brief."], b"a\n"):
+        done = cli.run("chat", *arguments, input=lines)
+        assert done.returncode == 1 and words in done.stderr, done.stderr
+    assert "Generate" not in fake.calls and not fake.sessions
+    done = cli.run("chat", "--chat-template-kwargs", "{}", input=b"a\n")
+    assert done.returncode == 1 and b"--chat-template-kwargs: is for a model with a Jinja template" in done.stderr
 
 
 def test_interrupt_stops_the_answer_and_not_the_chat(cli, fake):
@@ -155,46 +194,33 @@ def test_interrupt_stops_the_answer_and_not_the_chat(cli, fake):
     assert fake.calls.count("MarkSession") > 1
 
 
-def test_terminal(terminal, fake):
-    chat, master = terminal
-    read_until(master, b"> ")
-    os.write(master, b"/rewind nowhere\n")  # an error is told and the chat goes on
-    read_until(master, b"NOT_FOUND")
-    os.write(master, b"abc\n")
-    read_until(master, b"ABCABC")
-    chat.send_signal(signal.SIGINT)
-    read_until(master, b"> ")
-    chat.send_signal(signal.SIGINT)  # at the prompt: only a hint
-    read_until(master, b"/quit leaves")
-    os.write(master, b"/quit\n")
-    assert chat.wait(60) == 0
-    fake.wait_idle("s1")
-    assert fake.sessions["s1"].text.startswith("abcABCABC")
-
-
-def test_second_interrupt_at_the_prompt_leaves(terminal):
-    chat, master = terminal
-    read_until(master, b"> ")
-    chat.send_signal(signal.SIGINT)
-    read_until(master, b"/quit leaves")
-    chat.send_signal(signal.SIGINT)
-    assert chat.wait(60) == 130
-
-
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGHUP, -signal.SIGHUP),
                                           (signal.SIGTERM, -signal.SIGTERM)])
-def test_a_signal_deletes_a_new_session_to_which_nothing_was_said(cli, fake, number, code):
-    for said in (b"", b"a\n"):
-        chat = cli.start("session", "chat", "--max-tokens", 1)
-        assert chat.stderr.readline().startswith(b"new session ")
-        chat.stdin.write(said)
-        chat.stdin.flush()
-        if said:
-            assert chat.stdout.readline() == b"A\n"
-        chat.send_signal(number)
-        assert chat.wait(60) == code
-        chat.communicate()
-        assert bool(fake.sessions) == bool(said)
+@pytest.mark.parametrize("said", [b"", b"a\n"])
+@pytest.mark.parametrize("keep", [[], ["--keep"]])
+def test_a_signal_deletes_a_new_session(cli, fake, number, code, said, keep):
+    chat = cli.start("session", "chat", *keep, "--max-tokens", 1)
+    assert chat.stderr.readline().startswith(b"new session ")
+    chat.stdin.write(said)
+    chat.stdin.flush()
+    if said:
+        assert chat.stdout.readline() == b"A\n"
+    chat.send_signal(number)
+    assert chat.wait(60) == code
+    chat.communicate()
+    assert bool(fake.sessions) == bool(said and keep)
+
+
+def test_a_signal_amid_an_answer_deletes_a_new_session(cli, fake):
+    fake.token_seconds, fake.commit_seconds = 0.005, 0.2
+    chat = cli.start("session", "chat", "--suffix", "", "--max-tokens", 1_000_000)
+    chat.stdin.write(b"a\n")
+    chat.stdin.flush()
+    assert chat.stdout.read(3) == b"AAA"
+    chat.send_signal(signal.SIGTERM)
+    assert chat.wait(60) == -signal.SIGTERM
+    chat.communicate()
+    assert not fake.sessions
 
 
 def test_an_ignored_signal_does_not_end_a_chat(cli):
@@ -210,7 +236,7 @@ def test_an_ignored_signal_does_not_end_a_chat(cli):
     ("/exit", "no command /exit; /help names them"),
     ("/\x1b[31m", "no command /?[31m; /help names them"),
     ("/quit now", "/quit: takes nothing behind it"),
-    ("/save file", "/save: takes nothing behind it"),
+    ("/undo it", "/undo: takes nothing behind it"),
     ("/show it", "/show: takes nothing behind it"),
     ("/mark", "/mark: needs the name of a mark"),
     ("/rewind ", "/rewind: needs the name of a mark"),

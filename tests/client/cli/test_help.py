@@ -71,7 +71,7 @@ def test_help_of_what_is_no_command(cli):
 
 def test_short_names(cli, fake):
     assert cli.json("models") == cli.json("info")
-    assert cli.ok("chat", "--max-tokens", 3, "--suffix", "", input=b"ab\n") == "ABA"
+    assert cli.ok("chat", "--keep", "--max-tokens", 3, "--suffix", "", input=b"ab\n") == "ABA"
     assert fake.sessions["s1"].text == "abABA"
 
 
@@ -105,6 +105,7 @@ def test_short_names(cli, fake):
     (["score", "book.txt"], "Unexpected argument book.txt; a file is given with --file"),
     (["draw", "a.png"], "Unexpected argument a.png; a file is given with --out"),
     (["session", "mark", "s1"], "name is required"),
+    (["chat", "--suffix", "", "--system", "a"], "--system and --suffix cannot be given together"),
 ])
 def test_wrong_usage_is_told(cli, arguments, words):
     done = cli.run(*arguments)
@@ -147,6 +148,8 @@ def test_what_is_empty_is_not_taken_for_left_out(cli, fake, arguments, option):
     (["chat", "s1", "--no-transcript"], "--no-transcript: is for a new session"),
     (["chat", "s1", "--add-special-tokens"], "--add-special-tokens: is for a new session"),
     (["chat", "s1", "--idempotency-key", "k"], "--idempotency-key: is for a new session"),
+    (["chat", "s1", "--keep"], "--keep: is for a new session"),
+    (["chat", "--chat-template-kwargs", "[]"], "--chat-template-kwargs must be a JSON object"),
     (["score", "--count", 5], "--count: is for --pairs or --images"),
     (["session", "save", "s1", "file", "--durability", "disk"], "--durability: is for `session save` without a file"),
     (["session", "save", "s1", "file", "--idempotency-key", "k"], "--idempotency-key: is for `session save` without a file"),

@@ -1,66 +1,10 @@
 """What is said in a terminal, and nowhere else."""
 
 import os
-import pty
 import re
-import select
-import signal
-import subprocess
 import time
 
 import pytest
-
-from command_line import TVQ
-
-
-class Terminal:
-    """tvq as the only program of a terminal; `others`: other files than the terminal for stdin, stdout or stderr."""
-
-    def __init__(self, address, *arguments, **others):
-        self.master, slave = pty.openpty()
-        files = {"stdin": slave, "stdout": slave, "stderr": slave, **others}
-        self.process = subprocess.Popen([TVQ, "--server", address, *map(str, arguments)], start_new_session=True, **files)
-        os.close(slave)
-        self.text = ""
-
-    def wait_for(self, words):
-        while words not in self.text:
-            assert select.select([self.master], [], [], 60)[0], self.text
-            self.text += os.read(self.master, 4096).decode()
-
-    def type(self, text):
-        os.write(self.master, text.encode())
-
-    def interrupt(self):
-        self.process.send_signal(signal.SIGINT)
-
-    def end(self):
-        """The exit code, when all has been read."""
-        try:
-            while data := os.read(self.master, 4096):
-                self.text += data.decode()
-        except OSError:  # nobody has the other end open
-            pass
-        return self.process.wait(60)
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
-        os.close(self.master)
-
-
-@pytest.fixture
-def terminal(fake):
-    opened = []
-
-    def start(*arguments, **others):
-        opened.append(Terminal(fake.address, *arguments, **others))
-        return opened[-1]
-
-    yield start
-    for one in opened:
-        one.close()
-
 
 @pytest.mark.parametrize("arguments, what", [
     (["generate", "--max-tokens", 3], "prompt"),
