@@ -27,6 +27,7 @@ struct LoadOptions {
   // kDefaultMaxModelLen where it says nothing and states grow.
   int64_t max_model_len = 0;
   GenerationDefaults generation;  // LoadModel reads them from the directory
+  std::shared_ptr<const ConversationWriter> conversations;  // the same
   // Of config, weights and tokenizer file. LoadModel computes it; BuildModel where it is empty,
   // with no tokenizer file.
   std::string fingerprint;

@@ -8,6 +8,7 @@
 #include "base/quoted.h"
 #include "models/runtime/families/families.h"
 #include "models/runtime/fingerprint.h"
+#include "models/runtime/text/load_text.h"
 
 namespace tvq {
 namespace {
@@ -75,6 +76,8 @@ absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,
   if (!generation.ok()) return generation.status();
   absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = LoadTokenizer(dir, *common);
   if (!tokenizer.ok()) return tokenizer.status();
+  absl::StatusOr<DirectoryText> text = LoadDirectoryText(dir, **tokenizer);
+  if (!text.ok()) return text.status();
   if (generation->chat_template) {
     const absl::Status s = CheckTemplate(*generation->chat_template, **tokenizer, dir);
     if (!s.ok()) return s;
@@ -88,6 +91,11 @@ absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,
   if (!tokenizer_file.ok()) return tokenizer_file.status();
   LoadOptions known = options;
   known.generation = *generation;
+  if (text->begin_id) {
+    known.generation.bos_token_id = text->begin_id;
+    known.generation.add_bos_token = true;
+  }
+  known.conversations = text->conversations;
   known.fingerprint = Fingerprint(*config, **weights, *tokenizer_file);
   return BuildModel(*config, **weights, *std::move(tokenizer), known);
 }

@@ -27,6 +27,7 @@ DeviceModel::DeviceModel(const StackConfig& config, std::unique_ptr<Tokenizer> t
   info_.config = config.common;
   info_.fingerprint = options.fingerprint;
   info_.generation = options.generation;
+  info_.conversations = options.conversations;
   info_.dtype = options.dtype;
 }
 

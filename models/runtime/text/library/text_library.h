@@ -1,7 +1,8 @@
 #ifndef TVQ_MODELS_RUNTIME_TEXT_LIBRARY_TEXT_LIBRARY_H_
 #define TVQ_MODELS_RUNTIME_TEXT_LIBRARY_TEXT_LIBRARY_H_
 
-// The C interface of the library in Rust: tokenizer.json by Hugging Face's tokenizers.
+// The C interface of the library in Rust: tokenizer.json by Hugging Face's tokenizers, chat
+// templates by minijinja.
 //
 // Memory is not handed over: results go to sinks, which must not throw. No panic crosses the
 // border. All functions may be called from several threads at once, but for close.
@@ -70,6 +71,34 @@ int32_t tvq_text_tokenizer_encode(const TvqTextTokenizer* tokenizer, TvqText tex
 // Special tokens are left out.
 int32_t tvq_text_tokenizer_decode(const TvqTextTokenizer* tokenizer, const int32_t* ids,
                                   size_t count, TvqTextSink text, TvqTextSink error);
+
+typedef struct TvqTextTemplates TvqTextTemplates;
+
+typedef struct {
+  TvqText name;
+  TvqText label;  // of the file, for messages
+  TvqText source;
+} TvqTextTemplateSource;
+
+// As ConversationRequest (conversation_writer.h).
+typedef struct {
+  TvqText messages;
+  TvqText tools;
+  TvqText template_kwargs;
+  TvqText template_name;
+  int add_generation_prompt;
+  int continue_final_message;
+} TvqTextWriteRequest;
+
+// `variables`: a JSON object of what every template can read, such as bos_token.
+int32_t tvq_text_templates_open(const TvqTextTemplateSource* sources, size_t count,
+                                TvqText variables, const TvqTextTemplates** templates,
+                                TvqTextSink error);
+void tvq_text_templates_close(const TvqTextTemplates* templates);
+// The tokenizer must stay open meanwhile.
+int32_t tvq_text_templates_write(const TvqTextTemplates* templates,
+                                 const TvqTextTokenizer* tokenizer, TvqTextWriteRequest request,
+                                 TvqTextSink text, TvqTextIdSink ids, TvqTextSink error);
 
 #ifdef __cplusplus
 }

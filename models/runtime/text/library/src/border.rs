@@ -23,6 +23,10 @@ impl Text {
         Text { data: bytes.as_ptr(), size: bytes.len() }
     }
 
+    pub fn size(self) -> usize {
+        self.size
+    }
+
     /// # Safety
     /// What it points to must outlive the result.
     pub unsafe fn bytes<'a>(self) -> &'a [u8] {

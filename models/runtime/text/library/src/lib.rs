@@ -5,5 +5,10 @@
 
 mod border;
 mod budget;
+mod jinja;
+mod marks;
+mod python;
+mod template_border;
+mod templates;
 mod tokenizer;
 mod tokens;

@@ -1,0 +1,214 @@
+//! Values as Python writes them: str, repr and json.dumps.
+
+use minijinja::value::ValueKind;
+use minijinja::{Error, ErrorKind, Value};
+
+/// How deep values may be nested that are written.
+const DEEPEST: usize = 200;
+
+pub struct Json {
+    pub indent: Option<String>,
+    pub item_separator: String,
+    pub key_separator: String,
+    pub sort_keys: bool,
+    pub ascii: bool,
+}
+
+fn fail(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message)
+}
+
+fn check_depth(depth: usize) -> Result<(), Error> {
+    if depth < DEEPEST {
+        return Ok(());
+    }
+    Err(fail("a value is nested too deep to be written"))
+}
+
+/// As float.__repr__ does.
+fn float(number: f64) -> String {
+    if !number.is_finite() {
+        return if number.is_nan() { "nan" } else if number > 0.0 { "inf" } else { "-inf" }.to_string();
+    }
+    let text = format!("{number:e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) {
+        let plain = format!("{number}");
+        return if plain.contains('.') { plain } else { plain + ".0" };
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
+fn number(value: &Value) -> String {
+    if value.is_integer() {
+        return value.to_string();
+    }
+    f64::try_from(value.clone()).map_or_else(|_| value.to_string(), float)
+}
+
+/// As str does.
+pub fn str(value: &Value) -> Result<String, Error> {
+    if let Some(text) = value.as_str() {
+        return Ok(text.to_string());
+    }
+    let mut out = String::new();
+    repr(value, 0, &mut out)?;
+    Ok(out)
+}
+
+fn repr(value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
+    check_depth(depth)?;
+    match value.kind() {
+        ValueKind::None => out.push_str("None"),
+        ValueKind::Bool => out.push_str(if value.is_true() { "True" } else { "False" }),
+        ValueKind::Number => out.push_str(&number(value)),
+        ValueKind::String => quoted(value.as_str().unwrap_or_default(), out),
+        ValueKind::Seq => {
+            out.push('[');
+            for (i, item) in value.try_iter()?.enumerate() {
+                out.push_str(if i > 0 { ", " } else { "" });
+                repr(&item, depth + 1, out)?;
+            }
+            out.push(']');
+        }
+        ValueKind::Map => {
+            out.push('{');
+            for (i, key) in value.try_iter()?.enumerate() {
+                out.push_str(if i > 0 { ", " } else { "" });
+                repr(&key, depth + 1, out)?;
+                out.push_str(": ");
+                repr(&value.get_item(&key)?, depth + 1, out)?;
+            }
+            out.push('}');
+        }
+        _ => out.push_str(&value.to_string()),
+    }
+    Ok(())
+}
+
+fn quoted(text: &str, out: &mut String) {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    out.push(quote);
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\\' => out.push_str("\\\\"),
+            c if c == quote => out.extend(['\\', c]),
+            c if (c as u32) < 0x20 || (0x7F..0xA0).contains(&(c as u32)) => {
+                out.push_str(&format!("\\x{:02x}", c as u32))
+            }
+            c => out.push(c),
+        }
+    }
+    out.push(quote);
+}
+
+impl Json {
+    pub fn dump(&self, value: &Value) -> Result<String, Error> {
+        let mut out = String::new();
+        self.write(value, 0, &mut out)?;
+        Ok(out)
+    }
+
+    fn write(&self, value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
+        check_depth(depth)?;
+        match value.kind() {
+            ValueKind::None => out.push_str("null"),
+            ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
+            ValueKind::Number => out.push_str(&match number(value).as_str() {
+                "nan" => "NaN".to_string(),
+                "inf" => "Infinity".to_string(),
+                "-inf" => "-Infinity".to_string(),
+                other => other.to_string(),
+            }),
+            ValueKind::String => self.string(value.as_str().unwrap_or_default(), out),
+            ValueKind::Seq => {
+                let items: Vec<Value> = value.try_iter()?.collect();
+                self.group(('[', ']'), &items, depth, out, |item, out| self.write(item, depth + 1, out))?
+            }
+            ValueKind::Map => {
+                let mut keys: Vec<Value> = value.try_iter()?.collect();
+                if self.sort_keys {
+                    keys.sort();
+                }
+                self.group(('{', '}'), &keys, depth, out, |key, out| {
+                    match key.as_str() {
+                        Some(key) => self.string(key, out),
+                        None => self.string(&Json { indent: None, ..Json::default() }.dump(key)?, out),
+                    }
+                    out.push_str(&self.key_separator);
+                    self.write(&value.get_item(key)?, depth + 1, out)
+                })?
+            }
+            other => return Err(fail(format!("what is {other} cannot be written as JSON"))),
+        }
+        Ok(())
+    }
+
+    fn group(
+        &self,
+        (open, close): (char, char),
+        items: &[Value],
+        depth: usize,
+        out: &mut String,
+        mut each: impl FnMut(&Value, &mut String) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let line = |depth: usize, out: &mut String| {
+            if let Some(indent) = &self.indent {
+                out.push('\n');
+                out.push_str(&indent.repeat(depth));
+            }
+        };
+        out.push(open);
+        for (i, item) in items.iter().enumerate() {
+            if i > 0 {
+                out.push_str(&self.item_separator);
+            }
+            line(depth + 1, out);
+            each(item, out)?;
+        }
+        if !items.is_empty() {
+            line(depth, out);
+        }
+        out.push(close);
+        Ok(())
+    }
+
+    fn string(&self, text: &str, out: &mut String) {
+        out.push('"');
+        for c in text.chars() {
+            match c {
+                '"' => out.push_str("\\\""),
+                '\\' => out.push_str("\\\\"),
+                '\n' => out.push_str("\\n"),
+                '\r' => out.push_str("\\r"),
+                '\t' => out.push_str("\\t"),
+                '\u{8}' => out.push_str("\\b"),
+                '\u{c}' => out.push_str("\\f"),
+                c if (c as u32) < 0x20 || (self.ascii && c as u32 > 0x7E) => {
+                    for unit in c.encode_utf16(&mut [0; 2]) {
+                        out.push_str(&format!("\\u{unit:04x}"));
+                    }
+                }
+                c => out.push(c),
+            }
+        }
+        out.push('"');
+    }
+}
+
+impl Default for Json {
+    fn default() -> Json {
+        Json {
+            indent: None,
+            item_separator: ", ".to_string(),
+            key_separator: ": ".to_string(),
+            sort_keys: false,
+            ascii: false,
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Chat templates, and conversations as they write them.
+
+use crate::budget::{within, Failure, Outcome};
+use crate::jinja::{environment, without_generation, Raised};
+use crate::marks::Marker;
+use minijinja::{Environment, Error, ErrorKind, Value};
+use serde_json::{Map, Value as Json};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{mpsc, Arc};
+use std::time::Duration;
+
+const MIB: usize = 1 << 20;
+/// Instructions of a template, before what the request adds.
+const FUEL: u64 = 10_000_000;
+const FUEL_OF_A_BYTE: u64 = 200;
+/// Real templates take a few milliseconds. The second is for what neither allocates nor is counted.
+const TIME: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Values may be nested as deep as fuel reaches, and freeing them takes stack. Memory that is not touched costs nothing.
+const STACK: usize = 256 * MIB;
+const MOST_AT_WORK: usize = 256;
+/// Stands behind the message that is to be continued: what follows it is cut.
+const END: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
+/// Names that messages may give their reasoning; the first is what templates read.
+const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
+
+pub struct Source {
+    pub name: String,
+    /// Of the file, for messages.
+    pub label: String,
+    pub text: String,
+}
+
+pub struct Templates {
+    environment: Environment<'static>,
+    names: Vec<String>,
+    variables: Map<String, Json>,
+}
+
+pub struct Request {
+    pub messages: String,
+    pub tools: String,
+    pub kwargs: String,
+    pub name: String,
+    pub add_generation_prompt: bool,
+    pub continue_final_message: bool,
+}
+
+pub struct Written {
+    pub text: String,
+    /// Stands in the text, where any of it is marked.
+    pub mark: Option<char>,
+}
+
+static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+
+struct Worker;
+
+impl Worker {
+    fn start() -> Outcome<Worker> {
+        let worker = Worker;
+        if AT_WORK.fetch_add(1, Ordering::Relaxed) < MOST_AT_WORK {
+            return Ok(worker);
+        }
+        Err(Failure::Exhausted("too many chat templates run at once".to_string()))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        AT_WORK.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// On a thread with a large stack, which is left to itself if it takes too long.
+fn apart<T: Send + 'static>(bytes: usize, call: impl FnOnce() -> Outcome<T> + Send + 'static) -> Outcome<T> {
+    let worker = Worker::start()?;
+    let (sender, receiver) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("template".to_string()).stack_size(STACK);
+    let spawned = thread.spawn(move || {
+        let result = within(bytes, TIME, call);
+        drop(worker);
+        let _ = sender.send(result);
+    });
+    let thread = spawned.map_err(|e| Failure::Internal(format!("no thread for a chat template: {e}")))?;
+    match receiver.recv_timeout(PATIENCE) {
+        Ok(result) => {
+            let _ = thread.join();
+            result
+        }
+        Err(_) => Err(Failure::Exhausted("the chat template runs too long".to_string())),
+    }
+}
+
+fn described(error: &Error) -> String {
+    match error.detail() {
+        Some(detail) => format!("{}: {detail}", error.kind()),
+        None => error.kind().to_string(),
+    }
+}
+
+/// `variables` are there for all templates: an object.
+pub fn open(sources: Vec<Source>, variables: &str) -> Outcome<Templates> {
+    let variables = serde_json::from_str(variables).map_err(Failure::invalid)?;
+    let mut templates = Templates { environment: environment(), names: vec![], variables };
+    for source in sources {
+        let label = source.label.clone();
+        templates = apart(256 * MIB, move || templates.with(source)).map_err(|failure| match failure {
+            Failure::Exhausted(message) => Failure::Exhausted(format!("{label}: {message}")),
+            other => other,
+        })?;
+    }
+    Ok(templates)
+}
+
+fn parsed(text: &str, field: &str) -> Outcome<Json> {
+    serde_json::from_str(text).map_err(|e| Failure::invalid(format!("{field}: is no JSON: {e}")))
+}
+
+impl Request {
+    fn messages(&self) -> Outcome<Json> {
+        let mut messages = parsed(&self.messages, "messages")?;
+        let Json::Array(items) = &mut messages else {
+            return Err(Failure::invalid("messages: must be an array of objects"));
+        };
+        for (index, item) in items.iter_mut().enumerate() {
+            let Json::Object(fields) = item else {
+                return Err(Failure::invalid(format!("messages: item {index} must be an object")));
+            };
+            name_reasoning(fields);
+        }
+        Ok(messages)
+    }
+
+    fn tools(&self) -> Outcome<Json> {
+        if self.tools.is_empty() {
+            return Ok(Json::Null);
+        }
+        let tools = parsed(&self.tools, "tools")?;
+        if tools.is_array() {
+            return Ok(tools);
+        }
+        Err(Failure::invalid("tools: must be an array"))
+    }
+
+    fn kwargs(&self) -> Outcome<Json> {
+        if self.kwargs.is_empty() {
+            return Ok(Json::Object(Map::new()));
+        }
+        let kwargs = parsed(&self.kwargs, "template_kwargs")?;
+        let Json::Object(fields) = &kwargs else {
+            return Err(Failure::invalid("template_kwargs: must be an object"));
+        };
+        for name in ["messages", "tools", "add_generation_prompt"] {
+            if fields.contains_key(name) {
+                let message = format!("template_kwargs: must not have \"{name}\", which the request says itself");
+                return Err(Failure::invalid(message));
+            }
+        }
+        Ok(kwargs)
+    }
+}
+
+/// As transformers does: templates read `reasoning_content`, or `thinking`.
+fn name_reasoning(message: &mut Map<String, Json>) {
+    let found = REASONING.iter().find_map(|name| message.get(*name).filter(|value| !value.is_null()));
+    let Some(reasoning) = found.cloned() else { return };
+    let mut named = Map::new();
+    named.insert("thinking".to_string(), reasoning.clone());
+    named.append(message);
+    named.insert("reasoning_content".to_string(), reasoning);
+    *message = named;
+}
+
+/// Puts END behind the text of the last message, and returns that text.
+fn put_end(messages: &mut Json) -> Outcome<String> {
+    let wrong = |what: &str| Failure::invalid(format!("messages: {what} to continue"));
+    let last = messages.as_array_mut().and_then(|m| m.last_mut()).ok_or_else(|| wrong("there is none"))?;
+    let text = match &mut last["content"] {
+        Json::String(text) => text,
+        Json::Array(parts) => {
+            let part = parts.iter_mut().rev().find_map(|part| match part.get_mut("text") {
+                Some(Json::String(text)) => Some(text),
+                _ => None,
+            });
+            part.ok_or_else(|| wrong("the last has no text"))?
+        }
+        _ => return Err(wrong("the last has no content")),
+    };
+    let whole = text.clone();
+    text.push_str(END);
+    Ok(whole)
+}
+
+/// What stands before END, by which trailing white space may be missing.
+fn cut_at_end(text: &str, last: &str) -> Outcome<String> {
+    let missing = || Failure::invalid("messages: the template does not write the last message, which is to be continued");
+    if !text.contains(last.trim()) {
+        return Err(missing());
+    }
+    let at = text.rfind(END.trim()).ok_or_else(missing)?;
+    let before = &text[..at];
+    Ok(if text[at..].starts_with(END) { before } else { before.trim_end() }.to_string())
+}
+
+impl Templates {
+    fn with(mut self, source: Source) -> Outcome<Templates> {
+        let text = without_generation(&source.text);
+        self.environment.add_template_owned(source.name.clone(), text).map_err(|e| {
+            let line = e.line().map_or(String::new(), |line| format!(", line {line}"));
+            Failure::invalid(format!("{}{line}: {}", source.label, described(&e)))
+        })?;
+        self.names.push(source.name);
+        Ok(self)
+    }
+
+    fn chosen<'a>(&'a self, request: &'a Request) -> Outcome<&'a str> {
+        let has = |name: &str| self.names.iter().any(|n| n == name);
+        let wanted = match request.name.as_str() {
+            "" if !request.tools.is_empty() && has("tool_use") => "tool_use",
+            "" => "default",
+            name => name,
+        };
+        if has(wanted) {
+            return Ok(wanted);
+        }
+        let names = self.names.join(", ");
+        Err(Failure::invalid(format!("template_name: there is no template \"{wanted}\"; there are: {names}")))
+    }
+
+    pub fn write(self: &Arc<Self>, request: Request, specials: Vec<String>) -> Outcome<Written> {
+        let size = request.messages.len() + request.tools.len() + request.kwargs.len();
+        let templates = self.clone();
+        let bytes = (128 * MIB).saturating_add(size.saturating_mul(256));
+        apart(bytes, move || templates.render(&request, &specials, size))
+    }
+
+    fn render(&self, request: &Request, specials: &[String], size: usize) -> Outcome<Written> {
+        let name = self.chosen(request)?;
+        let (mut messages, mut tools, mut kwargs) = (request.messages()?, request.tools()?, request.kwargs()?);
+        let specials = specials.iter().map(String::as_str).collect();
+        let mut marker = Marker::new(specials, &[&messages, &tools, &kwargs])
+            .ok_or_else(|| Failure::invalid("messages: they have every private-use character"))?;
+        for value in [&mut messages, &mut tools, &mut kwargs] {
+            marker.value(value);
+        }
+        let last = if request.continue_final_message { Some(put_end(&mut messages)?) } else { None };
+        let prompt = request.add_generation_prompt && last.is_none();
+
+        let value = |json: &Json| Value::from_serialize(json);
+        let mut context: BTreeMap<String, Value> =
+            self.variables.iter().map(|(name, json)| (name.clone(), value(json))).collect();
+        context.insert("documents".to_string(), Value::from(()));
+        if let Json::Object(fields) = &kwargs {
+            context.extend(fields.iter().map(|(name, json)| (name.clone(), value(json))));
+        }
+        context.insert("messages".to_string(), value(&messages));
+        context.insert("tools".to_string(), value(&tools));
+        context.insert("add_generation_prompt".to_string(), Value::from(prompt));
+
+        let mut environment = self.environment.clone();
+        environment.set_fuel(Some(FUEL + FUEL_OF_A_BYTE * size as u64));
+        let template = environment.get_template(name).map_err(Failure::invalid)?;
+        let text = template.render(Value::from_iter(context)).map_err(|e| failure(&e))?;
+        let text = match &last {
+            Some(last) => cut_at_end(&text, last)?,
+            None => text,
+        };
+        Ok(Written { text, mark: marker.marked.then_some(marker.mark) })
+    }
+}
+
+fn failure(error: &Error) -> Failure {
+    if error.kind() == ErrorKind::OutOfFuel {
+        return Failure::Exhausted("the chat template runs too long".to_string());
+    }
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(found) = cause {
+        if let Some(Raised(message)) = found.downcast_ref::<Raised>() {
+            return Failure::invalid(format!("the model's chat template refuses the conversation: {message}"));
+        }
+        cause = found.source();
+    }
+    let line = error.line().map_or(String::new(), |line| format!(" in line {line}"));
+    Failure::invalid(format!("the model's chat template fails{line}: {}", described(error)))
+}
