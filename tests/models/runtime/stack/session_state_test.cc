@@ -70,6 +70,29 @@ class MixedStateTest : public testing::Test {
   const std::unique_ptr<Device> device_ = MakeDevice("cpu", 1).value();
 };
 
+TEST_F(MixedStateTest, IsCutWhereAllIsPages) {
+  const StateLayout pages({{"layers.0.", &cache_}, {"layers.1.", &wide_}}, 1000);
+  EXPECT_TRUE(pages.AllInPages());
+  const auto whole = SessionState::Create(*device_, pages).value();
+  ASSERT_TRUE(Synthesize(*whole, pages.Sections(600), 600, 1).ok());
+  const auto cut = SessionState::Create(*device_, pages).value();
+  for (const int64_t tokens : {600, 512, 257, 1, 0}) {
+    ASSERT_TRUE(cut->CopyFirst(*whole, tokens).ok());
+    EXPECT_EQ(cut->position(), tokens);
+    EXPECT_EQ(cut->bytes(), pages.Bytes(tokens));
+    // A state that is cut once more is cut as the first.
+    const auto again = SessionState::Create(*device_, pages).value();
+    ASSERT_TRUE(again->CopyFirst(*cut, tokens / 2).ok());
+    const auto at_once = SessionState::Create(*device_, pages).value();
+    ASSERT_TRUE(at_once->CopyFirst(*whole, tokens / 2).ok());
+    EXPECT_EQ(ContentOf(*again), ContentOf(*at_once));
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(cut->CopyFirst(*whole, 601)));
+  EXPECT_TRUE(absl::IsInvalidArgument(cut->CopyFirst(*whole, -1)));
+  EXPECT_FALSE(layout_.AllInPages());
+  EXPECT_TRUE(absl::IsInvalidArgument(New()->CopyFirst(*Synthesized(10, 1), 5)));
+}
+
 TEST_F(MixedStateTest, TakesWhatEachKindWouldTakeAlone) {
   const StateLayout constant({{"layers.0.", &vq_}, {"layers.1.", &linear_}}, 0),
       pages({{"layers.0.", &cache_}, {"layers.1.", &wide_}}, 1000);
