@@ -28,6 +28,13 @@ def start(terminal, *arguments):
     return run
 
 
+def say(run, line):
+    """Types a line, and waits until it is answered: the terminal keeps what is typed meanwhile, but not all keys."""
+    run.text = ""
+    run.type(line + "\n")
+    run.wait_for("\x1b[?2004h")
+
+
 def asked(fake, count):
     """The text of each call, when there are so many."""
     deadline = time.monotonic() + 60
@@ -89,7 +96,7 @@ def test_a_new_session_is_deleted_at_the_end(chat, terminal, fake):
     run.type("a\n")
     asked(fake, 1)
     assert len(fake.sessions) == 2
-    run.type("\x04")
+    run.type("/quit\n")
     assert run.end() == 0 and list(fake.sessions) == ["s1"]
 
 
@@ -117,7 +124,7 @@ def test_undo_takes_the_last_message_back(chat, fake):
     assert fake.sessions["s1"].text == "aAcC"
     chat.type("/undo\n/undo\n")
     chat.wait_for("undo: nothing was said since")
-    chat.type("\x04")
+    chat.type("/quit\n")
     assert chat.end() == 0 and fake.sessions["s1"].text == "aA" and not fake.sessions["s1"].marks
 
 
@@ -136,7 +143,7 @@ def test_undo_brings_the_system_message_back(terminal, fake, monkeypatch):
     assert asked(fake, 3) == ["S:xU:a", "S:xU:b", "U:c"]
 
 
-def test_what_is_undone_where_there_is_no_room_for_marks(chat, fake):
+def test_a_message_is_answered_where_there_is_no_room_for_marks(chat, fake):
     import grpc
     from fake_server import Refused
     fake.refuse["MarkSession"] = Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "no room")
@@ -167,13 +174,13 @@ def test_history(chat, terminal, fake, state):
         asked(fake, number + 1)
     chat.type(UP + UP + UP + "s\n")
     assert asked(fake, 4) == ["one", "two\nlines", "/three", "ones"]
-    chat.type("\x04")
+    chat.type("/quit\n")
     assert chat.end() == 0
     assert (state / "history").stat().st_mode & 0o777 == 0o600
     again = start(terminal)
-    again.type(UP + UP + "\n")  # of the next chat
+    say(again, UP + UP + UP)  # of the chat before, whose last line was /quit
     assert asked(fake, 5)[-1] == "/three"
-    again.type(UP + UP + UP + UP + "\n")
+    say(again, UP * 5)
     assert asked(fake, 6)[-1] == "two\nlines"
     again.type("\x12on")
     again.wait_for("ones")
@@ -185,7 +192,7 @@ def test_a_history_that_cannot_be_kept_is_told_once(terminal, fake, state, monke
     monkeypatch.setenv("TERM", "xterm")
     (state / "history").mkdir(parents=True)
     run = start(terminal, "--max-tokens", 1)
-    run.type("a\nb\n\x04")
+    run.type("a\nb\n/quit\n")
     assert run.end() == 0 and run.text.count("no history: ") == 1 and str(state / "history") in run.text
 
 
@@ -270,5 +277,5 @@ def test_shows_that_the_answer_can_go_on(terminal, fake, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     fake.conversation_templates = ["default"]
     run = start(terminal, "--max-tokens", 2)
-    run.type("abc\n\nd\n\x04")
+    run.type("abc\n\nd\n/quit\n")
     assert run.end() == 0 and re.search("AB\r\n.*AB\r\n.*D\r\n", run.text, re.DOTALL)
