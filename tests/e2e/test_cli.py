@@ -97,7 +97,7 @@ def test_a_model_that_is_not_named_is_the_first(call, tvq, api, server, tmp_path
     pairs = call("score", "--pairs", tmp_path / "pairs", "--json").stdout.splitlines()
     assert json.loads(pairs[-1])["model"] == "bytes"
     assert call("tokenize", "--text", "a").stdout == b"100\n" and call("detokenize", "100").stdout == b"a"
-    for command in (["session", "create", "--json"], ["session", "chat", "--max-tokens", 1, "--ignore-eos"]):
+    for command in (["session", "create", "--json"], ["session", "chat", "--keep", "--max-tokens", 1, "--ignore-eos"]):
         done = call(*command, input=b"Once\n")
         assert done.returncode == 0, done.stderr
     sessions = json.loads(call("session", "list", "--json").stdout)["sessions"]
