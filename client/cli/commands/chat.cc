@@ -42,7 +42,7 @@ int Chat::Run(ChatInput& input) {
     if (!input.is_terminal()) break;
     code = kOk;
   }
-  ForgetMarkForUndo();
+  if (session_.stays()) ForgetMarkForUndo();
   return code;
 }
 
@@ -122,7 +122,7 @@ void Chat::MarkForUndo() {
 }
 
 void Chat::ForgetMarkForUndo() {
-  if (!no_undo_.ok() || !session_.stays()) return;
+  if (!no_undo_.ok()) return;
   v1::UnmarkSessionRequest request;
   request.mutable_session()->set_session_id(session_.id());
   request.mutable_session()->set_durability(options_.durability);

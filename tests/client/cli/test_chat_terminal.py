@@ -128,6 +128,17 @@ def test_undo_takes_the_last_message_back(chat, fake):
     assert chat.end() == 0 and fake.sessions["s1"].text == "aA" and not fake.sessions["s1"].marks
 
 
+@pytest.mark.parametrize("arguments", [[], ["--keep"]])
+def test_undo_leaves_no_mark_and_cannot_be_repeated(terminal, fake, monkeypatch, arguments):
+    monkeypatch.setenv("TERM", "xterm")
+    run = start(terminal, "--suffix", "", "--max-tokens", 1, *arguments)
+    run.type("a\n/undo\n/undo\n")
+    run.wait_for("undo: nothing was said since")
+    assert not fake.sessions["s1"].marks
+    run.type("b\n/fork\n/quit\n")
+    assert run.end() == 0 and [session.marks for session in fake.sessions.values()] == [{}, {}]
+
+
 def test_undo_where_nothing_was_said(chat):
     chat.type("/undo\n")
     chat.wait_for("undo: nothing was said yet")
