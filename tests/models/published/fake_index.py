@@ -13,7 +13,7 @@ class Index:
         self.limit, self.ranges, self.form, self.credentials = None, True, "json", None
         self.asked = []  # the ranges of requests of the file; None: without one
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler(self))
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
         self.thread.start()
 
     @property
