@@ -7,7 +7,8 @@ import pytest
 from server_process import BIN, ROOT
 
 TRAINING = ["train-couplets", "train-digits", "train-novels", "train-wiki", "memory-tasks"]
-SCRIPTS = [*TRAINING, "run", "demo-sessions", "capacity", "reliability", "format", "test", "lint", "web", "install-deps"]
+SCRIPTS = [*TRAINING, "run", "demo-sessions", "capacity", "reliability", "format", "test", "lint", "web", "install-deps",
+           "get-model", "import-gguf", "gguf-python"]
 
 
 def run(tmp_path, script, *arguments, **environment):
@@ -32,6 +33,8 @@ def test_an_unknown_option_is_named(tmp_path, script):
 
 @pytest.mark.parametrize("script, option, value, wanted", [
     ("run", "--max-tokens", "ten", "must be a whole number"),
+    ("run", "--model", "../novels", "must be the name of a model"),
+    ("run", "--model", "nothing", "scripts/get-model --list names those"),
     ("run", "--port", "", "must be a whole number"),
     ("run", "--http-port", "-1", "must be a whole number"),
     ("demo-sessions", "--forks", "0", "must be a whole number from 1 on"),
