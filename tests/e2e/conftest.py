@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from api import generate  # noqa: E402
+from published_models import published  # noqa: E402
 from server_process import GOLDEN, ROOT, ServerProcess  # noqa: E402
 
 
@@ -27,6 +28,12 @@ def package(tmp_path_factory):
     shutil.copytree(source / "tvq", out / "tvq", ignore=shutil.ignore_patterns("v1", "__pycache__"))
     subprocess.run([sys.executable, source / "stubs.py", out], check=True)
     return out
+
+
+@pytest.fixture(scope="session")
+def smollm2():
+    """The directory of SmolLM2-135M-Instruct, with bfloat16 weights."""
+    return published("smollm2")
 
 
 @pytest.fixture(scope="module")
