@@ -8,7 +8,7 @@ from server_process import BIN, ROOT
 
 TRAINING = ["train-couplets", "train-digits", "train-novels", "train-wiki", "memory-tasks"]
 SCRIPTS = [*TRAINING, "run", "demo-sessions", "capacity", "reliability", "format", "test", "lint", "web", "install-deps",
-           "get-model", "import-gguf", "gguf-python"]
+           "get-model", "gguf-python"]
 
 
 def run(tmp_path, script, *arguments, **environment):
