@@ -58,7 +58,7 @@ REASONS = {
     **{("vq_encoder", block, check): WHOLE for block in BLOCKS
        for check in ("oracle, step", "oracle, prefill", "batch = alone", "threads", "snapshot, fork")},
     **{(kind, block, device): HOST_ONLY for device in (STAND_IN, GPU) for block in BLOCKS for kind in KINDS
-       if not kind.startswith(("transformer_vq", "softmax_transformer", "linear_transformer"))},
+       if not kind.startswith(("transformer_vq", "softmax_transformer", "linear_transformer", ROTARY))},
 }
 
 

@@ -111,6 +111,7 @@ std::vector<Shape> Shapes() {
                             .n_head = 4,
                             .rotary_part = 0.5}}) {
     shape.name = "rotary_standard_" + shape.name;
+    shape.d_v = shape.d_k;
     shape.pe_lam = 500;
     shapes.push_back(std::move(shape));
   }

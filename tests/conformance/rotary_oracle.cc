@@ -127,7 +127,7 @@ std::string RotaryJson(const Shape& s) {
                          {"num_attention_heads", s.n_head},
                          {"num_key_value_heads", s.n_kv_head},
                          {"head_dim", s.d_k},
-                         {"max_position_embeddings", 20000},
+                         {"max_position_embeddings", int64_t{1} << 24},
                          {"rms_norm_eps", kEpsilon},
                          {"rope_parameters", rope},
                          {"tie_word_embeddings", s.tied},

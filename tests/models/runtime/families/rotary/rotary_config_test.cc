@@ -22,7 +22,7 @@ using testing::HasSubstr;
 std::string Json(const std::string& type, const std::string& more) {
   return R"({"model_type": ")" + type +
          R"(", "vocab_size": 40, "hidden_size": 12, "intermediate_size": 20, "num_hidden_layers": 1,
-             "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 6, "tokenizer": {"type": "ids"})" +
+             "num_attention_heads": 2, "tokenizer": {"type": "ids"})" +
          more + "}";
 }
 
@@ -118,17 +118,17 @@ TEST(RotaryConfigTest, AWindowBoundsTheContext) {
         .status();
   };
   const std::string windowed =
-      Json("mistral", R"(, "sliding_window": 64, "max_position_embeddings": 500)");
+      Json("mistral", R"(, "sliding_window": 64, "num_key_value_heads": 2, "max_position_embeddings": 500)");
   EXPECT_THAT(build(windowed, 0).ToString(),
               AllOf(HasSubstr("sliding_window is 64"), HasSubstr("--max-model-len 64")));
   EXPECT_TRUE(build(windowed, 64).ok());
   EXPECT_TRUE(
-      build(Json("mistral", R"(, "sliding_window": null, "max_position_embeddings": 500)"), 0)
+      build(Json("mistral", R"(, "sliding_window": null, "num_key_value_heads": 2, "max_position_embeddings": 500)"), 0)
           .ok());
   EXPECT_FALSE(
-      build(Json("mistral", R"(, "max_position_embeddings": 8192)"), 0).ok());  // 4096 unless said
+      build(Json("mistral", R"(, "num_key_value_heads": 2, "max_position_embeddings": 8192)"), 0).ok());  // 4096 unless said
   EXPECT_TRUE(
-      build(Json("qwen2", R"(, "sliding_window": 64, "use_sliding_window": false)"), 0).ok());
+      build(Json("qwen2", R"(, "num_key_value_heads": 2, "sliding_window": 64, "use_sliding_window": false)"), 0).ok());
 }
 
 TEST(RotaryConfigTest, EndIdsMayBeAList) {

@@ -139,7 +139,7 @@ TEST(TransformerConfigTest, EveryKindRefusesTheFieldsThatItLacks) {
 TEST(TransformerConfigTest, RefusesAnUnknownKind) {
   EXPECT_THAT(
       Error(With(Good("performer"), "model_type", "mamba")),
-      HasSubstr("model_type is \"mamba\", must be one of: linear_transformer, performer, "));
+      HasSubstr("model_type is \"mamba\", must be one of: linear_transformer, llama, "));
 }
 
 TEST(TransformerConfigTest, AStandardBlockHasAnMlp) {
