@@ -42,7 +42,7 @@ def save(path, tensors: Dict[str, object], metadata: Dict[str, str] = None) -> N
         value = tensors[name]
         array = value.bits if isinstance(value, BFloat16) else value
         dtype = "BF16" if isinstance(value, BFloat16) else name_of_dtype(name, array)
-        data = np.ascontiguousarray(array).tobytes()
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # no copy of what may be large
         header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [at, at + len(data)]}
         checksums[f"crc32.{name}"] = f"{zlib.crc32(data):08x}"
         chunks.append(data)
@@ -51,7 +51,9 @@ def save(path, tensors: Dict[str, object], metadata: Dict[str, str] = None) -> N
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     partial = pathlib.Path(str(path) + ".partial")
     with open(partial, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + b"".join(chunks))
+        file.write(struct.pack("<Q", len(text)) + text)
+        for data in chunks:
+            file.write(data)
     os.replace(partial, path)
 
 
