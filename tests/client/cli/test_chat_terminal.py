@@ -230,7 +230,9 @@ def test_ctrl_c_drops_what_was_typed(chat, fake):
     chat.wait_for("^C")
     chat.type("d\\\n")
     chat.wait_for("... ")
+    chat.text = ""
     chat.type("\x03")
+    chat.wait_for("^C")
     chat.type("e\n")
     assert asked(fake, 1) == ["e"] and "leaves" not in chat.text
 
