@@ -58,7 +58,12 @@ absl::Status Chat::Do(const ChatInput::Entry& entry, bool can_undo) {
     const absl::StatusOr<ChatCommand> command = ParseChatCommand(entry.text);
     return command.ok() ? Settled([&] { return Command(*command); }) : command.status();
   }
-  if (can_undo) MarkForUndo();
+  if (can_undo) {
+    MarkForUndo();
+  } else {
+    no_undo_ = absl::FailedPreconditionError(
+        "undo: only in a terminal is the place before a message kept; /mark keeps one");
+  }
   return Answer(entry.text, entry.left_out);
 }
 

@@ -141,6 +141,12 @@ def test_forks_stay_and_so_does_what_they_are_of(cli, fake):
     assert [session.text for session in fake.sessions.values()] == ["aA", "aAbB"]
 
 
+def test_undo_needs_a_terminal_or_a_conversation(cli, fake):
+    done = cli.run("chat", "--max-tokens", 1, input=b"a\n/undo\n")
+    assert done.returncode == 1 and b"undo: only in a terminal is the place before a message kept" in done.stderr
+    assert "MarkSession" not in fake.calls
+
+
 def test_one_message(cli, fake):
     assert cli.ok("chat", "--message", "/a\nb", "--suffix", "", "--max-tokens", 4, input=b"c\n") == "/A\nB"
     assert not fake.sessions
