@@ -22,7 +22,8 @@ ApiError TokensError(const absl::Status& status) {
   return ToApiError(status, {{"text", "prompt"}, {"token_ids", "tokens"}});
 }
 
-ApiError ConversationError(const absl::Status& status) {
+ApiError TokenizeError(const absl::Status& status, bool is_conversation) {
+  if (!is_conversation) return TokensError(status);
   FieldNames names = ConversationFieldNames();
   names.push_back({"text", "messages"});
   return ToApiError(status, names);
@@ -88,9 +89,7 @@ asio::awaitable<void> Tokenize(Services& services, Exchange& exchange) {
   const bool is_conversation = request->conversation.has_value();
   absl::StatusOr<Tokens> tokens = co_await TokensOf(services, exchange, *request);
   if (!tokens.ok()) {
-    const absl::Status& status = tokens.status();
-    co_await exchange.Respond(
-        ErrorResponse(is_conversation ? ConversationError(status) : TokensError(status)));
+    co_await exchange.Respond(ErrorResponse(TokenizeError(tokens.status(), is_conversation)));
     co_return;
   }
   const auto write = [&](const v1::TokenizeResponse& ids) {
