@@ -3,18 +3,14 @@ float32 (tests/golden/smollm2/expected_bf16.json.gz)."""
 
 import gzip
 import json
-import os
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from server_process import GOLDEN, ROOT, ServerProcess  # noqa: E402
-
-UNAVAILABLE = 3  # that scripts/get-model exits with where what it would fetch cannot be reached
+from server_process import GOLDEN, ServerProcess  # noqa: E402
 
 # The reference sums in float32, too. A token's log-probability and their mean over a text may differ by so much.
 TOKEN_TOLERANCE, MEAN_TOLERANCE = 1e-3, 1e-4
@@ -28,17 +24,8 @@ def expected():
 
 
 @pytest.fixture(scope="module")
-def directory():
-    made = subprocess.run([ROOT / "scripts" / "get-model", "smollm2"], env={**os.environ, "TVQ_PYTHON": sys.executable})
-    if made.returncode == UNAVAILABLE and os.environ.get("CI") != "true":
-        pytest.skip("SmolLM2 is not here and cannot be fetched")
-    assert made.returncode == 0
-    return ROOT / "models" / "local" / "smollm2"
-
-
-@pytest.fixture(scope="module")
-def server(api, directory):
-    with ServerProcess(api, "--model", f"smollm2={directory}", "--dtype", "float32") as process:
+def server(api, smollm2):
+    with ServerProcess(api, "--model", f"smollm2={smollm2}", "--dtype", "float32") as process:
         yield process
 
 
