@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "models/runtime/layers/attention/linear/parts.h"
-#include "models/runtime/layers/attention/softmax/parts.h"
+#include "models/runtime/layers/attention/cache_parts.h"
 #include "tests/fuzz/tiny_state.h"
 
 namespace tvq::fuzz {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "models/runtime/layers/attention/linear/parts.h"
-#include "models/runtime/layers/attention/softmax/parts.h"
+#include "models/runtime/layers/attention/cache_parts.h"
 #include "models/runtime/layers/attention/vq/parts.h"
 #include "tests/models/host_memory.h"
 #include "tests/models/runtime/stack/state_content.h"

@@ -11,7 +11,7 @@
 
 #include "kernels/ops/linear.h"
 #include "models/runtime/layers/attention/rotary/angles_layer.h"
-#include "models/runtime/layers/attention/softmax/parts.h"
+#include "models/runtime/layers/attention/cache_parts.h"
 #include "models/runtime/stack/layer.h"
 
 namespace tvq {

@@ -1,6 +1,6 @@
-// What a layer with softmax attention keeps of a session: keys and values of every position.
-#ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_SOFTMAX_PARTS_H_
-#define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_SOFTMAX_PARTS_H_
+// What layers with softmax attention keep of a session: keys and values of every position.
+#ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_CACHE_PARTS_H_
+#define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_CACHE_PARTS_H_
 
 #include <cstdint>
 
@@ -32,4 +32,4 @@ class CacheParts : public LayerParts {
 
 }  // namespace tvq
 
-#endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_SOFTMAX_PARTS_H_
+#endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_CACHE_PARTS_H_

@@ -1,4 +1,4 @@
-#include "models/runtime/layers/attention/softmax/parts.h"
+#include "models/runtime/layers/attention/cache_parts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
