@@ -75,8 +75,8 @@ struct LinearArgs {
   int64_t chunk_rows = 0;
 };
 
-// y += (o * g) W^T + bias: the output projection of a gated attention unit with its residual, and of
-// a gated MLP. o, g [N, in], W [out, in], bias [out] or empty, y [N, out].
+// y += (o * g) W^T + bias: the output projection of a gated attention unit with its residual, and
+// of a gated MLP. o, g [N, in], W [out, in], bias [out] or empty, y [N, out].
 struct GatedOutputArgs {
   Matrix<const float> o;
   Matrix<const float> g;

@@ -11,9 +11,9 @@
 namespace tvq {
 
 // out[n] = cos(a_0), ..., cos(a_(R/2-1)), sin(a_0), ..., sin(a_(R/2-1)), a_i = positions[n] *
-// frequencies[i]. The product is rounded to float32, since models are trained with it so and defined
-// by it: at position 8,000 that turns a pair by up to 0.0002 more
-// or less. Of what is left the functions are exact but for the last rounding.
+// frequencies[i]. The product is rounded to float32, since models are trained with it so and
+// defined by it: at position 8,000 that turns a pair by up to 0.0002 more or less. Of what is left
+// the functions are exact but for the last rounding.
 struct RotaryAnglesArgs {
   Vector<const int64_t> positions;  // [N]
   Vector<const float> frequencies;  // [R/2], per position

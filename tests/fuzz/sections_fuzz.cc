@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "models/runtime/layers/attention/linear/parts.h"
 #include "models/runtime/layers/attention/cache_parts.h"
+#include "models/runtime/layers/attention/linear/parts.h"
 #include "tests/fuzz/tiny_state.h"
 
 namespace tvq::fuzz {

@@ -1,9 +1,9 @@
 // Rotary positions (kernels/ops/rotary.h): angles of rows, then queries, keys and values of what
 // was projected. positions [N], angles [N, R], projected [N, H K + G K + G V].
 //
-// Angles: a block a row, their functions float64 as on the CPU. Heads: a warp a head of q, k or v of a row, so that
-// the sums of a norm have one order; moves every number of `projected` in once, twice where heads
-// are normed, and out once.
+// Angles: a block a row, their functions float64 as on the CPU. Heads: a warp a head of q, k or v
+// of a row, so that the sums of a norm have one order; moves every number of `projected` in once,
+// twice where heads are normed, and out once.
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/ops/rotary.h"

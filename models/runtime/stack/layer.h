@@ -27,7 +27,7 @@ struct LayerRows {
 // What a layer keeps of the session whose prompt is fed.
 struct LayerState {
   PartMemory memory;
-  int64_t position = 0;              // of the first row
+  int64_t position = 0;             // of the first row
   Vector<const int64_t> positions;  // [n], of all, on the device
 };
 

@@ -333,11 +333,11 @@ SamplingParams DefaultSampling(const GenerationDefaults& defaults) {
 absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const ServedModel& model,
                                   const RequestLimits& limits, const ContextStart& start) {
   if (auto status = CheckAnswerSuffix(message); !status.ok()) return status;
-  auto prompt =
-      message.has_conversation() ? CheckedIds(start.conversation, model, limits, "conversation")
-      : message.has_answer_suffix() && start.answer_end
-          ? InputBehind(*start.answer_end, message, model, limits)
-          : CheckedInput(message, model, limits);
+  auto prompt = message.has_conversation()
+                    ? CheckedIds(start.conversation, model, limits, "conversation")
+                : message.has_answer_suffix() && start.answer_end
+                    ? InputBehind(*start.answer_end, message, model, limits)
+                    : CheckedInput(message, model, limits);
   if (!prompt.ok()) return prompt.status();
   const auto begun = BeginContext(message, model, limits, start, &*prompt);
   if (!begun.ok()) return begun.status();

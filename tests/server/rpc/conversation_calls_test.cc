@@ -48,8 +48,7 @@ class ConversationCallsTest : public testing::Test {
       : engine_({.add_bos_token = true, .conversations = writer}),
         store_(
             SessionStore::Open(engine_.engine.get(), {.host_bytes = 1'000'000}, nullptr).value()),
-        server_(Server::Start(engine_.engine.get(), store_.get(), {},
-                              {.port = 0, .limits = limits})
+        server_(Server::Start(engine_.engine.get(), store_.get(), {}, {.port = 0, .limits = limits})
                     .value()) {
     const auto channel = grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
                                              grpc::InsecureChannelCredentials());
@@ -280,7 +279,8 @@ class WithoutTemplateTest : public ConversationCallsTest {
 TEST_F(WithoutTemplateTest, RefusesConversations) {
   const Answer answer = Generate(Ask(kHello));
   EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_THAT(answer.status.error_message(), HasSubstr("model: \"fake\" has no chat template of its own"));
+  EXPECT_THAT(answer.status.error_message(),
+              HasSubstr("model: \"fake\" has no chat template of its own"));
 }
 
 class ShortPromptsTest : public ConversationCallsTest {

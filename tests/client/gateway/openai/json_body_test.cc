@@ -103,7 +103,8 @@ TEST(JsonBodyTest, MemoryOfConversations) {
     most = before;
     const absl::StatusOr<ChatRequest> request = ParseChat(body, "");
     ASSERT_TRUE(request.ok()) << request.status();
-    EXPECT_LE(most - before, std::max(parsing, ParsingMemory(body)) + 200'000) << body.substr(0, 100);
+    EXPECT_LE(most - before, std::max(parsing, ParsingMemory(body)) + 200'000)
+        << body.substr(0, 100);
     EXPECT_LE(now - before, request->MemoryBytes() * 21 / 20 + 2000) << body.substr(0, 100);
   }
 }

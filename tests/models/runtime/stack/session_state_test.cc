@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "models/runtime/layers/attention/linear/parts.h"
 #include "models/runtime/layers/attention/cache_parts.h"
+#include "models/runtime/layers/attention/linear/parts.h"
 #include "models/runtime/layers/attention/vq/parts.h"
 #include "tests/models/host_memory.h"
 #include "tests/models/runtime/stack/state_content.h"

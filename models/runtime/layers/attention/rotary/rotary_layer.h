@@ -10,8 +10,8 @@
 #include <string>
 
 #include "kernels/ops/linear.h"
-#include "models/runtime/layers/attention/rotary/angles_layer.h"
 #include "models/runtime/layers/attention/cache_parts.h"
+#include "models/runtime/layers/attention/rotary/angles_layer.h"
 #include "models/runtime/stack/layer.h"
 
 namespace tvq {

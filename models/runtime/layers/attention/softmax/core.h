@@ -6,8 +6,8 @@
 
 #include "models/runtime/layers/attention/attention_config.h"
 #include "models/runtime/layers/attention/attention_core.h"
-#include "models/runtime/layers/attention/relative_queries.h"
 #include "models/runtime/layers/attention/cache_parts.h"
+#include "models/runtime/layers/attention/relative_queries.h"
 
 namespace tvq {
 

@@ -118,17 +118,27 @@ TEST(RotaryConfigTest, AWindowBoundsTheContext) {
         .status();
   };
   const std::string windowed =
-      Json("mistral", R"(, "sliding_window": 64, "num_key_value_heads": 2, "max_position_embeddings": 500)");
+      Json("mistral",
+           R"(, "sliding_window": 64, "num_key_value_heads": 2, "max_position_embeddings": 500)");
   EXPECT_THAT(build(windowed, 0).ToString(),
               AllOf(HasSubstr("sliding_window is 64"), HasSubstr("--max-model-len 64")));
   EXPECT_TRUE(build(windowed, 64).ok());
   EXPECT_TRUE(
-      build(Json("mistral", R"(, "sliding_window": null, "num_key_value_heads": 2, "max_position_embeddings": 500)"), 0)
+      build(
+          Json(
+              "mistral",
+              R"(, "sliding_window": null, "num_key_value_heads": 2, "max_position_embeddings": 500)"),
+          0)
           .ok());
   EXPECT_FALSE(
-      build(Json("mistral", R"(, "num_key_value_heads": 2, "max_position_embeddings": 8192)"), 0).ok());  // 4096 unless said
+      build(Json("mistral", R"(, "num_key_value_heads": 2, "max_position_embeddings": 8192)"), 0)
+          .ok());  // 4096 unless said
   EXPECT_TRUE(
-      build(Json("qwen2", R"(, "num_key_value_heads": 2, "sliding_window": 64, "use_sliding_window": false)"), 0).ok());
+      build(
+          Json("qwen2",
+               R"(, "num_key_value_heads": 2, "sliding_window": 64, "use_sliding_window": false)"),
+          0)
+          .ok());
 }
 
 TEST(RotaryConfigTest, EndIdsMayBeAList) {

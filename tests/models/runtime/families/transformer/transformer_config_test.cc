@@ -137,9 +137,8 @@ TEST(TransformerConfigTest, EveryKindRefusesTheFieldsThatItLacks) {
 }
 
 TEST(TransformerConfigTest, RefusesAnUnknownKind) {
-  EXPECT_THAT(
-      Error(With(Good("performer"), "model_type", "mamba")),
-      HasSubstr("model_type is \"mamba\", must be one of: linear_transformer, llama, "));
+  EXPECT_THAT(Error(With(Good("performer"), "model_type", "mamba")),
+              HasSubstr("model_type is \"mamba\", must be one of: linear_transformer, llama, "));
 }
 
 TEST(TransformerConfigTest, AStandardBlockHasAnMlp) {
