@@ -42,7 +42,7 @@ struct ContextStart {
   std::optional<AnswerEnd> answer_end = std::nullopt;  // unset: there is no answer
   bool add_special_tokens = true;                      // where the request does not say
   // Of a request with a conversation: the ids that follow.
-  std::vector<int32_t> conversation = {};
+  std::vector<int32_t> conversation;
 };
 
 // Where a session is; null: an empty context without one.

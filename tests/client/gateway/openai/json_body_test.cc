@@ -81,21 +81,22 @@ TEST(JsonBodyTest, MemoryOfConversations) {
   constexpr int kMany = 70'000;
   const std::string text(1'000'000, 'x'), begin = R"({"messages":[)";
   std::string members;
-  for (int i = 0; i < kMany; ++i) members += "\"n" + std::to_string(i) + "\":1,";
-  for (
-      const std::string& body : {
-          begin + R"({"role":"user","content":")" + text + R"("}]})",
-          begin + R"({"role":"user","content":[{"type":"text","text":")" + text + R"("}]}]})",
-          begin + Repeat(R"({"role":"user","content":"hello"},)", kMany) +
-              R"({"role":"user","content":""}]})",
-          begin + "{" + members + R"("role":"user","content":"hello"}]})",
-          begin +
-              R"({"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"a\":\")" +
-              text + R"(\"}"}}]}]})",
-          begin + R"({"role":"user","content":"","a":[)" + Repeat("0,", kMany) + "0]}]}",
-          begin + R"({"role":"user","content":""}],"tools":[)" + Repeat(R"({"":{}},)", kMany) +
-              "{}]}",
-      }) {
+  for (int i = 0; i < kMany; ++i) absl::StrAppend(&members, "\"n", i, "\":1,");
+  const std::string bodies[] = {
+      absl::StrCat(begin, R"({"role":"user","content":")", text, R"("}]})"),
+      absl::StrCat(begin, R"({"role":"user","content":[{"type":"text","text":")", text,
+                   R"("}]}]})"),
+      absl::StrCat(begin, Repeat(R"({"role":"user","content":"hello"},)", kMany),
+                   R"({"role":"user","content":""}]})"),
+      absl::StrCat(begin, "{", members, R"("role":"user","content":"hello"}]})"),
+      absl::StrCat(
+          begin,
+          R"({"role":"assistant","content":"","tool_calls":[{"function":{"arguments":"{\"a\":\")",
+          text, R"(\"}"}}]}]})"),
+      absl::StrCat(begin, R"({"role":"user","content":"","a":[)", Repeat("0,", kMany), "0]}]}"),
+      absl::StrCat(begin, R"({"role":"user","content":""}],"tools":[)",
+                   Repeat(R"({"":{}},)", kMany), "{}]}")};
+  for (const std::string& body : bodies) {
     const size_t before = now;
     most = before;
     ASSERT_TRUE(ParseObject(body).ok());
