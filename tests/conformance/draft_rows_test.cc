@@ -74,7 +74,9 @@ class Twins {
 };
 
 // Families that can take back what they were fed, on devices that can.
-bool TakesDrafts(const Case& on) { return on.shape.vq() && !on.backend.name.starts_with("cuda"); }
+bool TakesDrafts(const Case& on) {
+  return (on.shape.vq() || on.shape.grows()) && !on.backend.name.starts_with("cuda");
+}
 
 std::vector<Case> DraftingCases() {
   std::vector<Case> cases = Cases();

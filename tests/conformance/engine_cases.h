@@ -31,7 +31,7 @@ struct EngineCase {
   // Kernels run on fibers here: a thousand times slower than elsewhere, so once, with one type. The
   // others' kernels are the models' tests'.
   bool stand_in() const { return device.name == "cuda_stand_in"; }
-  bool drafts() const { return device.name == "cpu" && kind == "transformer_vq"; }
+  bool drafts() const { return device.name == "cpu" && kind != "linear_transformer"; }
 };
 
 inline std::vector<EngineCase> EngineCases() {
@@ -50,6 +50,8 @@ inline std::vector<EngineCase> EngineCases() {
     cases.push_back({{"cuda", ""}, DType::kFloat32, 1, kind, "gated"});
     cases.push_back({{"cuda", ""}, DType::kBFloat16, 1, kind, "standard"});
   }
+  cases.push_back({{"cpu", ""}, DType::kFloat32, 3, "qwen3", "standard"});
+  cases.push_back({{"cuda", ""}, DType::kFloat32, 1, "qwen3", "standard"});
   return cases;
 }
 

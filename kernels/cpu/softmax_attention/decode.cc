@@ -1,8 +1,8 @@
-// SoftmaxDecodeAttention in two phases. Parts: a task per session, key/value head and page, which
-// gives each query's maximum over the page, the sum of its exponentials and its sum of values by
-// them. Merge: a task per session and head, which brings the parts to the maximum of all, in the
-// order of pages. Parts follow from positions alone, so that neither batch nor threads show in the
-// bits.
+// SoftmaxDecodeAttention in three phases. New keys and values go to their pages, so that rows of
+// one session find one another's. Parts: a task per session, key/value head and page, which gives
+// each query's maximum over the page, the sum of its exponentials and its sum of values by them.
+// Merge: a task per session and head, which brings the parts to the maximum of all, in the order of
+// pages. Parts follow from positions alone, so that neither batch nor threads show in the bits.
 //
 // Bytes per session, layer and key/value head: K + V elements a position, each once (queries beyond
 // the sixth of a key/value head find them in the cache); this is what a step costs. Parts add V + 2
@@ -54,6 +54,8 @@ class SoftmaxDecode {
       first_part_[n + 1] = first_part_[n] + Pages(n) * shape_.kv_heads;
     }
     const int64_t parts = first_part_[sessions_];
+    RunTasks(cpu, sessions_, sessions_ * shape_.LayerBytes() / kKeyValuePage,
+             [&](int64_t n) { Append(n); });
     maxima_ = cpu.Scratch<float>(1, parts * shared_);
     sums_ = cpu.Scratch<float>(2, parts * shared_);
     values_ = cpu.Scratch<float>(3, parts * shared_ * shape_.value);
@@ -90,13 +92,17 @@ class SoftmaxDecode {
     return {shape_, args_.layer_offset, args_.sessions.data[n]};
   }
 
+  void Append(int64_t n) const {
+    if (args_.sessions.data[n].none()) return;
+    for (int64_t g = 0; g < shape_.kv_heads; ++g) {
+      AppendKeyValue(Layer(n), g, args_.positions.data[n], args_.k.row(n) + g * shape_.key,
+                     args_.v.row(n) + g * shape_.value);
+    }
+  }
+
   // `next`: keys that are read next, or null.
   void ComputePart(const Part& part, const T* next) const {
     const int64_t position = args_.positions.data[part.n];
-    if (part.page == position / kKeyValuePage) {
-      AppendKeyValue(Layer(part.n), part.g, position, args_.k.row(part.n) + part.g * shape_.key,
-                     args_.v.row(part.n) + part.g * shape_.value);
-    }
     const int64_t count = std::min(kKeyValuePage, position + 1 - part.page * kKeyValuePage);
     for (int64_t i = 0; i < shared_; i += kTileRows) {
       HWY_ALIGN float weights[kTileRows * kKeyValuePage];

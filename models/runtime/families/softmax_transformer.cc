@@ -14,7 +14,8 @@ absl::StatusOr<StackLayers> MakeSoftmax(const TransformerConfig& config,
   const RelativeTables tables(config);
   StackLayers made;
   made.layers = MakeBlocks(config, device, [&](int64_t) {
-    return std::make_unique<SoftmaxCore>(config, device, StateDType(options), tables);
+    return std::make_unique<SoftmaxCore>(config, device, StateDType(options), options.draft_rows,
+                                         tables);
   });
   made.state_dtype = StateDType(options);
   return made;

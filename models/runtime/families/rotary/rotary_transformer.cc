@@ -26,8 +26,8 @@ StackLayers MakeLayers(const RotaryConfig& config, const std::string& prefix,
   made.layers.push_back(std::move(angles));
   for (int64_t block = 0; block < config.n_layer; ++block) {
     const std::string of_block = absl::StrCat(prefix, "layers.", block, ".");
-    made.layers.push_back(std::make_unique<RotaryLayer>(of_block, config.attention, turned_by,
-                                                        made.state_dtype, device));
+    made.layers.push_back(std::make_unique<RotaryLayer>(
+        of_block, config.attention, turned_by, made.state_dtype, options.draft_rows, device));
     made.layers.push_back(
         std::make_unique<GatedMlpLayer>(of_block,
                                         GatedMlpLayer::Config{.width = config.d_model,

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/ops/attention/softmax_attention.h"
+#include "models/runtime/stack/layer.h"
 #include "models/runtime/stack/layer_parts.h"
 
 namespace tvq {
@@ -28,6 +29,20 @@ class CacheParts : public LayerParts {
 
  private:
   const KeyValueShape shape_;
+};
+
+// What was appended is taken back by going back alone: a position that is not reached is not read.
+class CacheUndo : public LayerUndo {
+ public:
+  // Where the device takes several rows of a session in a step.
+  CacheUndo(const Device& device, int64_t rows) : rows_(device.host_memory() ? rows : 0) {}
+
+  int64_t rows() const override { return rows_; }
+  void ViewDraft(int64_t, std::byte*) const override {}
+  absl::Status TakeBack(const PartMemory&, int64_t, int64_t) override { return absl::OkStatus(); }
+
+ private:
+  const int64_t rows_;
 };
 
 }  // namespace tvq

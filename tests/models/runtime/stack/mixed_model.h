@@ -50,7 +50,7 @@ inline StackLayers MixedLayers(const TransformerConfig& config, const StateReads
                                       /*draft_rows=*/4, tables, block);
     }
     if (block % 3 == 1) {
-      return std::make_unique<SoftmaxCore>(config, device, DType::kFloat32, tables.relative);
+      return std::make_unique<SoftmaxCore>(config, device, DType::kFloat32, 0, tables.relative);
     }
     return std::make_unique<LinearCore>(linear, device);
   });

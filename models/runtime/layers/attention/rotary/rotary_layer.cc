@@ -11,12 +11,14 @@
 namespace tvq {
 
 RotaryLayer::RotaryLayer(std::string prefix, const RotaryAttentionConfig& config,
-                         const AnglesLayer& angles, DType state_dtype, Device& device)
+                         const AnglesLayer& angles, DType state_dtype, int64_t draft_rows,
+                         Device& device)
     : Layer(std::move(prefix)),
       config_(config),
       angles_(angles),
       device_(device),
-      parts_({config.kv_heads, config.head, config.head, state_dtype}) {}
+      parts_({config.kv_heads, config.head, config.head, state_dtype}),
+      undo_(device, draft_rows) {}
 
 void RotaryLayer::Load(WeightLoader& loader) {
   const int64_t width = config_.width, keys = config_.kv_heads * config_.head,

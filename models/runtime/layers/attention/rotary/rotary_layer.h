@@ -28,10 +28,10 @@ struct RotaryAttentionConfig {
 
 class RotaryLayer : public Layer {
  public:
-  // Keeps keys and values of `state_dtype`. `angles` comes ahead of it; that and the device must
-  // outlive it.
+  // Keeps keys and values of `state_dtype`, and takes back up to `draft_rows`. `angles` comes ahead
+  // of it; that and the device must outlive it.
   RotaryLayer(std::string prefix, const RotaryAttentionConfig& config, const AnglesLayer& angles,
-              DType state_dtype, Device& device);
+              DType state_dtype, int64_t draft_rows, Device& device);
 
   void Load(WeightLoader& loader) override;
   void Reserve(int64_t rows, WorkingMemory& memory) override;
@@ -42,6 +42,7 @@ class RotaryLayer : public Layer {
   absl::Status Prefill(const LayerState& state, const LayerRows& rows) override;
   absl::Status Decode(const RowStates& states, const LayerRows& rows) override;
   LayerRounding rounding() const override { return {.products = 2, .kept = 2}; }
+  LayerUndo* undo() override { return undo_.rows() > 0 ? &undo_ : nullptr; }
 
  private:
   absl::Status Project(const LayerRows& rows);
@@ -56,6 +57,7 @@ class RotaryLayer : public Layer {
   const AnglesLayer& angles_;
   Device& device_;
   const CacheParts parts_;
+  CacheUndo undo_;
   int64_t page_first_ = 0;  // bytes from a page's start to the layer's keys
   Buffer gain_;             // [D]
   LinearWeight qkv_;        // [(H + 2 G) K, D]

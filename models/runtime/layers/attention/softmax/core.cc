@@ -9,9 +9,10 @@
 namespace tvq {
 
 SoftmaxCore::SoftmaxCore(const AttentionConfig& config, Device& device, DType state_dtype,
-                         RelativeTables tables)
+                         int64_t draft_rows, RelativeTables tables)
     : device_(device),
       parts_({config.n_kv_head, config.d_k, config.d_v, state_dtype}),
+      undo_(device, draft_rows),
       queries_(config, std::move(tables)) {}
 
 void SoftmaxCore::View(const PartMemory& memory, std::byte* view) const {

@@ -14,7 +14,7 @@ namespace tvq {
 class SoftmaxCore : public AttentionCore {
  public:
   // The device must outlive it.
-  SoftmaxCore(const AttentionConfig& config, Device& device, DType state_dtype,
+  SoftmaxCore(const AttentionConfig& config, Device& device, DType state_dtype, int64_t draft_rows,
               RelativeTables tables);
 
   void Load(const std::string& prefix, WeightLoader& loader) override {
@@ -31,10 +31,12 @@ class SoftmaxCore : public AttentionCore {
   absl::Status Prefill(const LayerState& state, const AttentionRows& rows) override;
   absl::Status Decode(const RowStates& states, const AttentionRows& rows) override;
   LayerRounding rounding() const override { return {.kept = 2}; }
+  LayerUndo* undo() override { return undo_.rows() > 0 ? &undo_ : nullptr; }
 
  private:
   Device& device_;
   const CacheParts parts_;
+  CacheUndo undo_;
   int64_t page_first_ = 0;  // bytes from a page's start to the layer's keys
   RelativeQueries queries_;
 };
