@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "server/rpc/wire/convert.h"
+#include "server/rpc/wire/to_proto.h"
 
 namespace tvq {
 namespace {

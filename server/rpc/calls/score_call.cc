@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/rpc/wire/convert.h"
+#include "server/rpc/wire/to_proto.h"
 #include "server/rpc/wire/wire.h"
 
 namespace tvq {

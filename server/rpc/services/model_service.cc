@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "server/rpc/calls/unary_call.h"
 #include "server/rpc/wire/convert.h"
+#include "server/rpc/wire/to_proto.h"
 
 namespace tvq {
 namespace {

@@ -12,6 +12,7 @@
 #include "models/runtime/begin_id.h"
 #include "server/rpc/wire/answer_suffix.h"
 #include "server/rpc/wire/conversation.h"
+#include "server/rpc/wire/to_proto.h"
 
 namespace tvq {
 namespace {
@@ -154,62 +155,6 @@ void LimitToContext(const ModelInfo& model, const ContextStart& start, bool give
   const int64_t most = std::max<int64_t>({left, sampling.min_tokens, 1});
   const int64_t wanted = given ? sampling.max_tokens : std::numeric_limits<int32_t>::max();
   sampling.max_tokens = static_cast<int32_t>(std::min(most, wanted));
-}
-
-v1::FinishReason ToProto(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kNone:
-      return v1::FINISH_REASON_UNSPECIFIED;
-    case FinishReason::kStop:
-      return v1::FINISH_REASON_STOP;
-    case FinishReason::kLength:
-      return v1::FINISH_REASON_LENGTH;
-    case FinishReason::kCancelled:
-      return v1::FINISH_REASON_CANCELLED;
-    case FinishReason::kError:
-      return v1::FINISH_REASON_ERROR;
-  }
-  return v1::FINISH_REASON_UNSPECIFIED;
-}
-
-void ToProto(const TokenLogprob& token, const Tokenizer& tokenizer, v1::TokenLogprob* message) {
-  message->set_token_id(token.id);
-  message->set_token(std::string(tokenizer.TokenBytes(token.id)));
-  message->set_logprob(token.logprob);
-  message->set_rank(token.rank);
-}
-
-v1::SamplingParams DefaultsMessage(const GenerationDefaults& d) {
-  v1::SamplingParams m;
-  if (d.temperature) m.set_temperature(static_cast<float>(*d.temperature));
-  if (d.top_k) m.set_top_k(static_cast<int32_t>(*d.top_k));
-  if (d.top_p) m.set_top_p(static_cast<float>(*d.top_p));
-  if (d.min_p) m.set_min_p(static_cast<float>(*d.min_p));
-  if (d.repetition_penalty) m.set_repetition_penalty(static_cast<float>(*d.repetition_penalty));
-  if (d.presence_penalty) m.set_presence_penalty(static_cast<float>(*d.presence_penalty));
-  if (d.frequency_penalty) m.set_frequency_penalty(static_cast<float>(*d.frequency_penalty));
-  if (d.max_tokens) m.set_max_tokens(static_cast<int32_t>(*d.max_tokens));
-  return m;
-}
-
-void ToProto(const ChatTemplate::Role& role, v1::ChatTemplate::Role* message) {
-  message->set_prefix(role.prefix);
-  message->set_suffix(role.suffix);
-}
-
-void ToProto(const ChatTemplate& chat, v1::ChatTemplate* message) {
-  if (chat.system) ToProto(*chat.system, message->mutable_system());
-  ToProto(chat.user, message->mutable_user());
-  ToProto(chat.assistant, message->mutable_assistant());
-  for (const std::string& stop : chat.stop) message->add_stop(stop);
-}
-
-void ToProto(const TokenizerConfig& pixels, v1::ImageShape* message) {
-  message->set_height(static_cast<int32_t>(pixels.height));
-  message->set_width(static_cast<int32_t>(pixels.width));
-  message->set_channels(static_cast<int32_t>(pixels.channels));
-  message->set_levels(static_cast<int32_t>(pixels.levels));
-  message->set_first_token_id(0);  // its ids are the levels
 }
 
 }  // namespace
@@ -442,69 +387,6 @@ absl::StatusOr<Request> ToRequest(const v1::AppendSessionRequest& message, const
   request.prompt = *std::move(ids);
   request.prompt_field = InputField(message);
   return request;
-}
-
-void ToProto(const TokenEvent& event, const Tokenizer& tokenizer, v1::TokenLogprobs* message) {
-  ToProto(event.token, tokenizer, message->mutable_token());
-  message->set_has_logprob(event.token.rank > 0);
-  for (const TokenLogprob& top : event.top) ToProto(top, tokenizer, message->add_top());
-}
-
-void ToProto(const Delta& delta, const Tokenizer& tokenizer, bool with_logprobs,
-             v1::SampleDelta* message) {
-  message->set_index(delta.index);
-  message->mutable_text()->append(delta.text);
-  for (const TokenEvent& event : delta.tokens) {
-    message->add_token_ids(event.token.id);
-    if (with_logprobs) ToProto(event, tokenizer, message->add_logprobs());
-  }
-  message->set_finish_reason(ToProto(delta.finish));
-  if (delta.stop_string) message->set_stop_string(*delta.stop_string);
-  if (delta.stop_token) message->set_stop_token_id(*delta.stop_token);
-}
-
-void ToProto(const Usage& usage, v1::Usage* message) {
-  message->set_prompt_tokens(usage.prompt_tokens);
-  message->set_cached_tokens(usage.cached_tokens);
-  message->set_completion_tokens(usage.completion_tokens);
-}
-
-void ToProto(const ServedModel& served, const ModelCapacity& capacity, const RequestLimits& limits,
-             v1::Model* message) {
-  const ModelInfo& info = served.model->info();
-  const CommonConfig& config = info.config;
-  message->set_name(served.name);
-  message->set_family(info.family);
-  message->set_parameters(info.parameters);
-  message->set_vocab_size(static_cast<int32_t>(config.vocab_size));
-  message->set_dtype(Name(info.dtype));
-  message->set_state_dtype(Name(info.state_dtype));
-  message->set_weight_bytes(info.weight_bytes);
-  message->set_state_grows(capacity.grows);
-  message->set_quoted_tokens(capacity.tokens);
-  message->set_bytes_per_session(capacity.bytes_per_session);
-  message->set_max_sessions(capacity.max_sessions);
-  message->set_sessions_in_use(capacity.sessions_in_use);
-  message->set_prefill_chunk(config.prefill_chunk);
-  message->set_max_position(config.max_position);
-  message->set_max_prompt_tokens(limits.max_prompt_tokens);
-  message->set_tokenizer(std::string(served.model->tokenizer().type()));
-  if (config.pad_token_id) message->set_pad_token_id(*config.pad_token_id);
-  if (const auto bos = BosTokenId(info)) message->set_bos_token_id(*bos);
-  if (config.eos_token_id) message->set_eos_token_id(*config.eos_token_id);
-  if (config.unk_token_id) message->set_unk_token_id(*config.unk_token_id);
-  *message->mutable_default_sampling() = DefaultsMessage(info.generation);
-  message->set_fingerprint(info.fingerprint);
-  if (config.tokenizer.height > 0) ToProto(config.tokenizer, message->mutable_image());
-  if (info.generation.chat_template) {
-    ToProto(*info.generation.chat_template, message->mutable_chat_template());
-  }
-  message->set_can_encode(served.model->encoder() != nullptr);
-  message->set_add_bos_token(AddsBosToken(info));
-  if (info.conversations == nullptr) return;
-  for (std::string& name : info.conversations->names()) {
-    message->add_conversation_templates(std::move(name));
-  }
 }
 
 SteadyTime ToSteady(std::chrono::system_clock::time_point deadline) {

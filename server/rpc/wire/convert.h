@@ -88,14 +88,6 @@ void ApplySampling(const v1::SamplingParams& message, SamplingParams* params);
 // The server's defaults with those of the model's generation_config.json.
 SamplingParams DefaultSampling(const GenerationDefaults& defaults);
 
-// `with_logprobs`: the request asked for them.
-void ToProto(const Delta& delta, const Tokenizer& tokenizer, bool with_logprobs,
-             v1::SampleDelta* message);
-void ToProto(const TokenEvent& event, const Tokenizer& tokenizer, v1::TokenLogprobs* message);
-void ToProto(const Usage& usage, v1::Usage* message);
-void ToProto(const ServedModel& model, const ModelCapacity& capacity, const RequestLimits& limits,
-             v1::Model* message);
-
 // A call's deadline on the engine's clock; the far future stays that.
 SteadyTime ToSteady(std::chrono::system_clock::time_point deadline);
 

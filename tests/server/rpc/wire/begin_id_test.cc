@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "server/rpc/wire/convert.h"
+#include "server/rpc/wire/to_proto.h"
 #include "tests/server/message.h"
 #include "tests/server/rpc/wire/idle_model.h"
 

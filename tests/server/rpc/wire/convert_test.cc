@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "server/rpc/wire/to_proto.h"
 #include "tests/server/message.h"
 #include "tests/server/rpc/wire/idle_model.h"
 
