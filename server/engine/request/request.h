@@ -85,7 +85,7 @@ struct Delta {
   std::vector<TokenEvent> tokens;
   FinishReason finish = FinishReason::kNone;
   std::optional<std::string> stop_string;  // with kStop: what matched
-  std::optional<int32_t> stop_token;       // with kStop: the id that ended it
+  std::optional<int32_t> stop_token;       // with kStop: the id of stop_token_ids
 };
 
 // Receives a request's output. Methods are called on the engine's loop thread and must not block:

@@ -92,7 +92,8 @@ void Sequence::End(int32_t id) {
   if (params().include_stop_str_in_output && !IsEos(id)) output_.text += text_.Push(id, false).text;
   output_.text += text_.Finish(false).text;
   output_.finish = FinishReason::kStop;
-  output_.stop_token = id;
+  const std::vector<int32_t>& asked = params().stop_token_ids;
+  if (std::ranges::binary_search(asked, id)) output_.stop_token = id;
 }
 
 int64_t Sequence::Accept(TokenEvent event) {

@@ -51,5 +51,15 @@ TEST(AddBosTokenTest, IsNotOfModelsThatPredictNothing) {
   EXPECT_THAT(ids, ElementsAre(8));
 }
 
+TEST(EndIdsTest, ThoseOfGenerationConfigGoFirst) {
+  ModelInfo info;
+  EXPECT_EQ(EndIds(info), std::vector<int32_t>());
+  info.config.eos_token_id = 3;
+  info.config.more_end_ids = {5, 7};
+  EXPECT_EQ(EndIds(info), (std::vector<int32_t>{3, 5, 7}));
+  info.generation.end_ids = {7, 2};
+  EXPECT_EQ(EndIds(info), (std::vector<int32_t>{7, 2}));
+}
+
 }  // namespace
 }  // namespace tvq

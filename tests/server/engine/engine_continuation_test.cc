@@ -163,7 +163,8 @@ TEST(EngineContinuationTest, AnEndingIdIsNoPartOfTheContextAStopStringIs) {
   TestSession session;
   const auto ended =
       Call(*h.engine, session, Purpose::kGenerate, "end", {.seed = 5, .max_tokens = 1000});
-  EXPECT_EQ(ended->sample().stop_token, kEos);
+  EXPECT_EQ(ended->sample().finish, FinishReason::kStop);
+  EXPECT_FALSE(ended->sample().stop_token) << "an end of sequence is no id of the request";
   EXPECT_EQ(session.tokens, Joined(Ids("end"), ended->sample().tokens));
   EXPECT_TRUE(session.at->pending.empty());
   // The logits that it was sampled from: whoever goes on may choose something else.
@@ -201,7 +202,8 @@ TEST(EngineContinuationTest, TellsHowAnAnswerEnded) {
 
   const auto ended =
       Call(*h.engine, session, Purpose::kGenerate, "", {.seed = 5, .max_tokens = 1000});
-  EXPECT_EQ(ended->sample().stop_token, kEos);
+  EXPECT_EQ(ended->sample().finish, FinishReason::kStop);
+  EXPECT_FALSE(ended->sample().stop_token) << "an end of sequence is no id of the request";
   EXPECT_EQ(session.at->answer_end, (AnswerEnd{TailOf(ended->sample().text), 0}));
 
   for (const bool include : {false, true}) {
