@@ -21,9 +21,9 @@ Submission Submitted(const Model& model, SamplingParams sampling) {
 TEST(SequenceTest, WhoHasGivenItsStateAwayKeepsNothingToDraftFrom) {
   FakeModel model({.draft_rows = 7});
   const Submission submission = Submitted(model, {.max_tokens = 100, .n = 2});
-  Sequence first(submission, kEos, 0, {.share = {}, .state = model.NewState().value()},
+  Sequence first(submission, 0, {.share = {}, .state = model.NewState().value()},
                  HeldDrafter{{}, *PromptDrafter(submission.request)});
-  Sequence second(submission, kEos, 1, {.share = {}, .state = model.NewState().value()},
+  Sequence second(submission, 1, {.share = {}, .state = model.NewState().value()},
                   HeldDrafter{{}, *first.drafter()});
   for (Sequence* s : {&first, &second}) {
     s->Accept({.token = {.id = ByteId('a')}});
