@@ -11,6 +11,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <clocale>
 #include <csignal>
@@ -65,7 +66,7 @@ std::wstring ToWide(std::string_view text) {
 }
 
 void AppendUtf8(wchar_t wide, std::string* text) {
-  const auto code = static_cast<uint32_t>(wide);
+  const auto code = std::bit_cast<uint32_t>(wide);
   const auto put = [&](uint32_t byte) { *text += static_cast<char>(byte); };
   const auto put_rest = [&](int shift) { put(0x80 | (code >> shift & 0x3F)); };
   if (code < 0x80) {
