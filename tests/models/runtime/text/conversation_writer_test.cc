@@ -203,6 +203,21 @@ TEST(ConversationTest, TheLastMessageCanBeContinued) {
   EXPECT_THAT(Rendered(chat, request), HasSubstr("messages: there is none to continue"));
 }
 
+TEST(ConversationTest, ATemplateThatReadsPartsIsGivenParts) {
+  const std::string parts =
+      "{% for m in messages %}<{% for part in m['content'] %}{% if part['type'] == 'text' %}"
+      "{{ part['text'] }}{% endif %}{% endfor %}>{% endfor %}";
+  ConversationRequest request = Messages(R"([{"content": "a"}, {"content": "b "}])");
+  EXPECT_EQ(Rendered(parts, request), "<a><b >");
+  EXPECT_EQ(Rendered("{{ messages[0]['content'][0]['text'] }}", request), "a");
+  EXPECT_EQ(Rendered("{{ messages[0]['content'] }}", request), "a");
+  EXPECT_EQ(Rendered("{{ messages[0]['content'] is string }}", request), "True");
+  request.continue_final_message = true;
+  EXPECT_EQ(Rendered(parts, request), "<a><b ");
+  request.messages = R"([{"content": [{"type": "text", "text": "a"}]}, {"content": "b "}])";
+  EXPECT_EQ(Rendered(parts, request), "<a><b ");
+}
+
 TEST(ConversationTest, OneOfSeveralTemplatesIsChosenByName) {
   const TempDir dir;
   dir.Write("tokenizer.json", fixtures::GoldenFile("qwen3_tied", "tokenizer.json"));

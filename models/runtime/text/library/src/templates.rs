@@ -32,9 +32,12 @@ pub struct Source {
     pub text: String,
 }
 
+#[derive(Clone)]
 pub struct Templates {
     environment: Environment<'static>,
     names: Vec<String>,
+    /// Of those that write a content only as a list of parts, as templates of models that read images do.
+    of_parts: Vec<String>,
     variables: Map<String, Json>,
 }
 
@@ -103,7 +106,7 @@ fn described(error: &Error) -> String {
 /// `variables` are there for all templates: an object.
 pub fn open(sources: Vec<Source>, variables: &str) -> Outcome<Templates> {
     let variables = serde_json::from_str(variables).map_err(Failure::invalid)?;
-    let mut templates = Templates { environment: environment(), names: vec![], variables };
+    let mut templates = Templates { environment: environment(), names: vec![], of_parts: vec![], variables };
     for source in sources {
         let label = source.label.clone();
         templates = apart(256 * MIB, move || templates.with(source)).map_err(|failure| match failure {
@@ -111,6 +114,7 @@ pub fn open(sources: Vec<Source>, variables: &str) -> Outcome<Templates> {
             other => other,
         })?;
     }
+    templates.of_parts = templates.names.iter().filter(|name| templates.wants_parts(name)).cloned().collect();
     Ok(templates)
 }
 
@@ -193,6 +197,16 @@ fn put_end(messages: &mut Json) -> Outcome<String> {
     Ok(whole)
 }
 
+/// A content that is a text becomes a list of one part.
+fn into_parts(messages: &mut Json) {
+    for message in messages.as_array_mut().into_iter().flatten() {
+        if let Some(Json::String(text)) = message.get_mut("content") {
+            let part = serde_json::json!({"type": "text", "text": std::mem::take(text)});
+            message["content"] = Json::Array(vec![part]);
+        }
+    }
+}
+
 /// What stands before END, by which trailing white space may be missing.
 fn cut_at_end(text: &str, last: &str) -> Outcome<String> {
     let missing = || Failure::invalid("messages: the template does not write the last message, which is to be continued");
@@ -213,6 +227,25 @@ impl Templates {
         })?;
         self.names.push(source.name);
         Ok(self)
+    }
+
+    fn wants_parts(&self, name: &str) -> bool {
+        let writes = |as_part| {
+            let (templates, name) = (self.clone(), name.to_string());
+            apart(16 * MIB, move || Ok(templates.writes(&name, as_part))).unwrap_or(false)
+        };
+        !writes(false) && writes(true)
+    }
+
+    /// Whether a message's text is in what the template writes, given as it is or as a part.
+    fn writes(&self, name: &str, as_part: bool) -> bool {
+        const TEXT: &str = "Good morning";
+        let mut messages = serde_json::json!([{"role": "user", "content": TEXT}]);
+        if as_part {
+            into_parts(&mut messages);
+        }
+        let context = self.context(messages, Json::Null, &Json::Null, true);
+        self.fill(name, context, FUEL / 10).is_ok_and(|text| text.contains(TEXT))
     }
 
     fn chosen<'a>(&'a self, request: &'a Request) -> Outcome<&'a str> {
@@ -247,27 +280,38 @@ impl Templates {
         }
         let last = if request.continue_final_message { Some(put_end(&mut messages)?) } else { None };
         let prompt = request.add_generation_prompt && last.is_none();
-
-        let value = |json: &Json| Value::from_serialize(json);
-        let mut context: BTreeMap<String, Value> =
-            self.variables.iter().map(|(name, json)| (name.clone(), value(json))).collect();
-        context.insert("documents".to_string(), Value::from(()));
-        if let Json::Object(fields) = &kwargs {
-            context.extend(fields.iter().map(|(name, json)| (name.clone(), value(json))));
+        if self.of_parts.iter().any(|n| n == name) {
+            into_parts(&mut messages);
         }
-        context.insert("messages".to_string(), value(&messages));
-        context.insert("tools".to_string(), value(&tools));
-        context.insert("add_generation_prompt".to_string(), Value::from(prompt));
-
-        let mut environment = self.environment.clone();
-        environment.set_fuel(Some(FUEL + FUEL_OF_A_BYTE * size as u64));
-        let template = environment.get_template(name).map_err(Failure::invalid)?;
-        let text = template.render(Value::from_iter(context)).map_err(|e| failure(&e))?;
+        let fuel = FUEL + FUEL_OF_A_BYTE * size as u64;
+        let text = self.fill(name, self.context(messages, tools, &kwargs, prompt), fuel)?;
         let text = match &last {
             Some(last) => cut_at_end(&text, last)?,
             None => text,
         };
         Ok(Written { text, mark: marker.marked.then_some(marker.mark) })
+    }
+
+    /// What templates are given.
+    fn context(&self, messages: Json, tools: Json, kwargs: &Json, prompt: bool) -> BTreeMap<String, Value> {
+        let value = |json: &Json| Value::from_serialize(json);
+        let mut context: BTreeMap<String, Value> =
+            self.variables.iter().map(|(name, json)| (name.clone(), value(json))).collect();
+        context.insert("documents".to_string(), Value::from(()));
+        if let Json::Object(fields) = kwargs {
+            context.extend(fields.iter().map(|(name, json)| (name.clone(), value(json))));
+        }
+        context.insert("messages".to_string(), value(&messages));
+        context.insert("tools".to_string(), value(&tools));
+        context.insert("add_generation_prompt".to_string(), Value::from(prompt));
+        context
+    }
+
+    fn fill(&self, name: &str, context: BTreeMap<String, Value>, fuel: u64) -> Outcome<String> {
+        let mut environment = self.environment.clone();
+        environment.set_fuel(Some(fuel));
+        let template = environment.get_template(name).map_err(Failure::invalid)?;
+        template.render(Value::from_iter(context)).map_err(|e| failure(&e))
     }
 }
 
