@@ -31,6 +31,7 @@ struct EngineCase {
   // Kernels run on fibers here: a thousand times slower than elsewhere, so once, with one type. The
   // others' kernels are the models' tests'.
   bool stand_in() const { return device.name == "cuda_stand_in"; }
+  bool cached() const { return device.name == "cpu" && kind == "qwen3"; }
   bool drafts() const { return device.name == "cpu" && kind != "linear_transformer"; }
 };
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -11,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -52,12 +54,36 @@ class Worker {
   std::thread thread_;
 };
 
-// Copies from a state that stays as it is: within the call, or on a worker after a while.
+// Makes `to` the state of the sections of `from`, as one that was stored and comes back.
+inline absl::Status LoadSections(const State& from, State& to) {
+  std::vector<std::vector<std::byte>> sections;
+  std::vector<std::string> names;
+  const absl::Status read =
+      from.VisitSections([&](const SectionInfo& section, std::span<const std::byte> bytes) {
+        if (names.empty() || names.back() != section.name) {
+          names.push_back(section.name);
+          sections.emplace_back();
+        }
+        sections.back().insert(sections.back().end(), bytes.begin(), bytes.end());
+        return absl::OkStatus();
+      });
+  if (!read.ok()) return read;
+  size_t next = 0;
+  return to.Load(from.position(), [&](const SectionInfo& section, std::span<std::byte> bytes) {
+    EXPECT_EQ(section.name, names.at(next));
+    EXPECT_EQ(bytes.size(), sections[next].size());
+    std::ranges::copy(sections[next++], bytes.begin());
+    return absl::OkStatus();
+  });
+}
+
+// Copies from a state that stays as it is, or loads its sections: within the call, or on a worker
+// after a while.
 class CopySource : public StateSource, public std::enable_shared_from_this<CopySource> {
  public:
   explicit CopySource(std::shared_ptr<const State> from, Worker* worker = nullptr,
-                      std::chrono::microseconds delay = {})
-      : from_(std::move(from)), worker_(worker), delay_(delay) {}
+                      std::chrono::microseconds delay = {}, bool by_sections = false)
+      : from_(std::move(from)), worker_(worker), delay_(delay), by_sections_(by_sections) {}
 
   void Fill(HeldState blank, Done done) override {
     EXPECT_EQ(blank.state->position(), 0);
@@ -66,7 +92,8 @@ class CopySource : public StateSource, public std::enable_shared_from_this<CopyS
     auto state = std::make_shared<HeldState>(std::move(blank));
     const auto fill = [this, self = shared_from_this(), state, done = std::move(done)] {
       std::this_thread::sleep_for(delay_);
-      const absl::Status status = state->state->CopyFrom(*from_);
+      const absl::Status status =
+          by_sections_ ? LoadSections(*from_, *state->state) : state->state->CopyFrom(*from_);
       if (status.ok()) {
         done(std::move(*state));
       } else {
@@ -80,17 +107,18 @@ class CopySource : public StateSource, public std::enable_shared_from_this<CopyS
   std::shared_ptr<const State> from_;  // whatever becomes of the session meanwhile
   Worker* worker_;
   std::chrono::microseconds delay_;
+  bool by_sections_;
 };
 
 struct TestSession {
   std::shared_ptr<Continuation> at;  // null: an empty context
   std::vector<int32_t> tokens;       // all of them
 
-  std::optional<StartPoint> Start(Worker* worker = nullptr,
-                                  std::chrono::microseconds delay = {}) const {
+  std::optional<StartPoint> Start(Worker* worker = nullptr, std::chrono::microseconds delay = {},
+                                  bool by_sections = false) const {
     if (!at) return std::nullopt;
     const std::shared_ptr<const State> state(at, at->held.state.get());
-    StartPoint start{.source = std::make_shared<CopySource>(state, worker, delay),
+    StartPoint start{.source = std::make_shared<CopySource>(state, worker, delay, by_sections),
                      .position = at->held.state->position(),
                      .pending = at->pending,
                      .answer_end = at->answer_end};
