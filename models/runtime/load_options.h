@@ -31,6 +31,7 @@ struct LoadOptions {
   // Of config, weights and tokenizer file. LoadModel computes it; BuildModel where it is empty,
   // with no tokenizer file.
   std::string fingerprint;
+  std::string left_out;  // ModelInfo's; LoadModel finds it
   // Called while weights load, with pieces done and pieces in all, of whatever sizes: both ends of
   // the vocabulary, and every layer, of which a standard block may have two. May be empty.
   std::function<void(int64_t done, int64_t total)> progress;

@@ -41,6 +41,8 @@ struct StateReadTotals {
 
 struct ModelInfo {
   std::string family;  // config.json's model_type
+  // Of a model that reads more than text: which one, and what of it is not served; else empty.
+  std::string left_out;
   // 32 hexadecimal digits over config, weights and tokenizer: two models with the same one compute
   // the same function. Not over dtypes, which are chosen when the model is loaded.
   std::string fingerprint;

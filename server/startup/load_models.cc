@@ -66,8 +66,9 @@ std::string Describe(const ServedModel& served, const ModelCapacity& capacity) {
   const ModelInfo& info = served.model->info();
   const int64_t drafts = DraftRows(*served.model);
   return absl::StrFormat(
-      "model %s: %s, %.2f M parameters, weights %s %s; a %s takes %s%s, %d fit%s%s", served.name,
-      info.family, static_cast<double>(info.parameters) / 1e6, Name(info.dtype),
+      "model %s: %s%s, %.2f M parameters, weights %s %s; a %s takes %s%s, %d fit%s%s", served.name,
+      info.family, info.left_out.empty() ? "" : absl::StrCat(" (", info.left_out, ")"),
+      static_cast<double>(info.parameters) / 1e6, Name(info.dtype),
       ReadableBytes(info.weight_bytes), info.predicts ? "session" : "text",
       ReadableBytes(capacity.bytes_per_session),
       capacity.grows ? absl::StrCat(" at ", capacity.tokens, " tokens, less before") : "",

@@ -216,6 +216,21 @@ absl::StatusOr<Config> Config::Object(std::string_view name) const {
                 absl::StrCat(prefix_, std::string(name), "."));
 }
 
+Config Config::Completed(const Config& other, std::span<const char* const> names) const {
+  json completed = *object_;
+  for (const char* name : names) {
+    const json* value = other.Find(name);
+    if (value != nullptr && !Has(name)) completed[name] = *value;
+  }
+  return Config(std::make_shared<const json>(std::move(completed)), source_, prefix_);
+}
+
+Config Config::With(std::string_view name, const json& value) const {
+  json changed = *object_;
+  changed[std::string(name)] = value;
+  return Config(std::make_shared<const json>(std::move(changed)), source_, prefix_);
+}
+
 absl::StatusOr<TokenizerConfig> Config::Tokenizer() const {
   TokenizerConfig result;
   absl::StatusOr<std::string> type = String("type");

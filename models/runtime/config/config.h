@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,11 @@ class Config {
 
   // A nested object, as a Config whose errors name "outer.field".
   absl::StatusOr<Config> Object(std::string_view name) const;
+
+  // This object, with the fields of `names` that it lacks and `other` has.
+  Config Completed(const Config& other, std::span<const char* const> names) const;
+  // This object, with the field set to `value`.
+  Config With(std::string_view name, const nlohmann::json& value) const;
 
   absl::StatusOr<CommonConfig> Common() const;
 

@@ -8,6 +8,7 @@
 #include "base/quoted.h"
 #include "models/runtime/families/families.h"
 #include "models/runtime/fingerprint.h"
+#include "models/runtime/registry/text_part.h"
 #include "models/runtime/text/load_text.h"
 
 namespace tvq {
@@ -68,7 +69,9 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(const Config& config, WeightSo
 
 absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,
                                                  const LoadOptions& options) {
-  absl::StatusOr<Config> config = Config::Load(dir);
+  const absl::StatusOr<Config> whole = Config::Load(dir);
+  if (!whole.ok()) return whole.status();
+  const absl::StatusOr<Config> config = TextConfig(*whole);
   if (!config.ok()) return config.status();
   absl::StatusOr<CommonConfig> common = config->Common();
   if (!common.ok()) return common.status();
@@ -87,9 +90,16 @@ absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,
         device->RunOnHost(n, task);
       });
   if (!weights.ok()) return weights.status();
+  LoadOptions known = options;
+  const absl::StatusOr<std::string> of_whole = whole->String("model_type");
+  if (of_whole.ok() && *of_whole != common->model_type) {
+    absl::StatusOr<TextWeights> part = TextPartOf(*std::move(weights), config->source(), *of_whole);
+    if (!part.ok()) return part.status();
+    weights = std::move(part->weights);
+    known.left_out = part->left_out;
+  }
   absl::StatusOr<std::string> tokenizer_file = TokenizerFile(dir, *common);
   if (!tokenizer_file.ok()) return tokenizer_file.status();
-  LoadOptions known = options;
   known.generation = *generation;
   if (text->begin_id) {
     known.generation.bos_token_id = text->begin_id;

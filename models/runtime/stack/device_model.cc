@@ -24,6 +24,7 @@ DeviceModel::DeviceModel(const StackConfig& config, std::unique_ptr<Tokenizer> t
       tokenizer_(std::move(tokenizer)),
       vocabulary_(config_, *device_) {
   info_.family = config.common.model_type;
+  info_.left_out = options.left_out;
   info_.config = config.common;
   info_.fingerprint = options.fingerprint;
   info_.generation = options.generation;

@@ -30,7 +30,8 @@ absl::StatusOr<Scaling> ReadScaling(const Config& rope) {
   if (!type.ok()) return type.status();
   Scaling scaling;
   ConfigFields fields(rope);
-  if (*type == "default") return scaling;
+  // Images have three positions a token; of text the three are one.
+  if (*type == "default" || *type == "mrope") return scaling;
   if (*type != "linear" && *type != "llama3") {
     return absl::InvalidArgumentError(
         absl::StrCat(rope.source(), ": the rope type is ", Quoted(*type),
