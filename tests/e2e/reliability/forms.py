@@ -1,4 +1,7 @@
-"""The scenarios, each with its long form (scripts/reliability) and its short one (test_reliability.py)."""
+"""The scenarios, each with its long form (scripts/reliability) and its short one (test_reliability.py; those of published
+models, published/)."""
+
+from published_models import NotFetched, published
 
 from reliability import (
     addresses,
@@ -15,11 +18,13 @@ from reliability import (
     replicas,
     resets,
 )
-from reliability.world import NOVELS
+from reliability.world import NOVELS, CannotRunHere
 
 # So little memory, for the tiny model and for the novels', that most of the sessions and their marks
 # lie on disk alone when they are wanted.
 SCARCE = ["--state-memory-bytes", 1 << 20, "--session-host-bytes", 1 << 18]
+# A page of its keys and values, of 256 tokens, has 5.9 MB.
+SCARCE_SMOLLM2 = ["--max-model-len", 1024, "--state-memory-bytes", 96 << 20, "--session-host-bytes", 24 << 20]
 SCARCE_NOVELS = ["--state-memory-bytes", 112 << 20, "--session-host-bytes", 28 << 20]
 
 # name -> (what is run, long form, short form)
@@ -64,5 +69,26 @@ FORMS = {
               "host_bytes": 1 << 20}),
 }
 
+# The same of models that are fetched, by the name in models/catalog.json.
+PUBLISHED = {
+    "kill-smollm2": (kill.run, {"rounds": 60, "sessions": 16, "model": "smollm2"},
+                     {"rounds": 2, "sessions": 8, "model": "smollm2"}),
+    "operations-smollm2": (operations.run, {"operations": 2_000, "sessions": 64, "restarts": 8,
+                                            "flags": SCARCE_SMOLLM2, "model": "smollm2"},
+                           {"operations": 40, "sessions": 16, "restarts": 1, "flags": SCARCE_SMOLLM2,
+                            "model": "smollm2"}),
+}
+
 # Names for several: attacks on a server that others use.
 GROUPS = {"attacks": ["fairness", "admission", "resets", "addresses"]}
+
+
+def run_form(api, name, short, **options):
+    run, long_form, short_form = {**FORMS, **PUBLISHED}[name]
+    form = dict(short_form if short else long_form)
+    if name in PUBLISHED:
+        try:
+            form["model"] = published(form["model"])
+        except NotFetched as reason:
+            raise CannotRunHere(reason) from reason
+    run(api, **form, **options)
