@@ -225,6 +225,23 @@ TEST(HuggingFaceTokenizerTest, ARegexThatTriesWithoutEndEnds) {
   (void)(*tokenizer)->Encode(std::string(5000, 'a') + "c");
 }
 
+// Of 20,000 places each takes some milliseconds, of which the library's own limit sees one at a
+// time.
+TEST(HuggingFaceTokenizerTest, ARegexThatIsSlowAtEveryPlaceEnds) {
+  json slow = fixtures::GoldenJson("qwen3_tied", "tokenizer.json");
+  std::string twice;
+  for (int i = 0; i < 17; ++i) twice += "(?:a(?!b)|a)";
+  slow["pre_tokenizer"] = {{"type", "Split"},
+                           {"pattern", {{"Regex", "(?=" + twice + "c)a|[\\s\\S]"}}},
+                           {"behavior", "Isolated"},
+                           {"invert", false}};
+  const auto tokenizer = Make(slow);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_TRUE((*tokenizer)->Encode("aaaa").ok());
+  EXPECT_EQ((*tokenizer)->Encode(std::string(20000, 'a')).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
 TEST(HuggingFaceTokenizerTest, TextMustBeUtf8) {
   const auto tokenizer = Make(fixtures::GoldenJson("qwen3_tied", "tokenizer.json"));
   ASSERT_TRUE(tokenizer.ok());

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 const OK: i32 = 0;
 const MIB: usize = 1 << 20;
-/// Of a file that is loaded: real ones take seconds where nothing else runs.
-const LOADING: Duration = Duration::from_secs(300);
+/// Of a file that is loaded: real ones take seconds.
+const LOADING: Duration = Duration::from_secs(60);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -99,7 +99,7 @@ pub fn status(outcome: Outcome<()>, error: TextSink) -> i32 {
 
 /// A call on a text: what reading takes of memory and time grows with it.
 pub fn on_text<T>(size: usize, call: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
-    let time = Duration::from_secs(30) + Duration::from_micros(20) * u32::try_from(size).unwrap_or(u32::MAX);
+    let time = Duration::from_secs(3) + Duration::from_micros(20) * u32::try_from(size).unwrap_or(u32::MAX);
     within((256 * MIB).saturating_add(size.saturating_mul(4096)), time, call)
 }
 
