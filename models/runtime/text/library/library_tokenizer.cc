@@ -10,6 +10,8 @@ absl::Status TextLibraryStatus(int32_t code, const std::string& reason) {
       return absl::InvalidArgumentError(reason);
     case kTvqTextExhausted:
       return absl::ResourceExhaustedError(reason);
+    case kTvqTextBusy:
+      return absl::UnavailableError(reason);
     default:
       return absl::InternalError(reason);
   }

@@ -21,7 +21,8 @@ enum {
   kTvqTextOk = 0,
   kTvqTextInvalid = 1,    // the file or the request is wrong
   kTvqTextExhausted = 2,  // it takes more memory or time than it may
-  kTvqTextInternal = 3
+  kTvqTextInternal = 3,
+  kTvqTextBusy = 4  // it would do later, with less going on
 };
 
 typedef struct {

@@ -103,6 +103,12 @@ TEST(DirectoryTextTest, AddBosTokenIsBeforeTheTokenizersOwn) {
   dir.Write("tokenizer_config.json",
             R"({"add_bos_token": true, "bos_token": {"content": "</s>"}})");
   EXPECT_EQ(LoadText(dir.path()).text->begin_id, 2);
+  dir.Write("tokenizer_config.json", R"({"add_bos_token": true})");
+  EXPECT_EQ(LoadText(dir.path()).text->begin_id, 1) << "the tokenizer's own";
+  dir.Write("special_tokens_map.json", R"({"bos_token": {"content": "</s>"}})");
+  EXPECT_EQ(LoadText(dir.path()).text->begin_id, 2);
+  dir.Write("tokenizer_config.json", R"({"add_bos_token": true, "bos_token": "<s>"})");
+  EXPECT_EQ(LoadText(dir.path()).text->begin_id, 1);
   dir.Write("tokenizer_config.json", R"({"add_bos_token": 1})");
   EXPECT_THAT(LoadText(dir.path()).text.status().message(),
               HasSubstr("tokenizer_config.json: field \"add_bos_token\" must be true or false"));
@@ -120,6 +126,24 @@ TEST(ConversationTest, TextThatSpellsASpecialTokenNeverBecomesIt) {
     EXPECT_EQ(std::count(written->ids.begin(), written->ids.end(), 2), 1) << text;
     EXPECT_EQ(*loaded.tokenizer->Decode(written->ids), "user\n" + text + "\nassistant\n");
   }
+}
+
+// When each moved all that follows, so many took longer than a template may.
+TEST(ConversationTest, ManySpelledTokensTakeLinearTime) {
+  const Directory loaded = LoadText(fixtures::GoldenFolder("qwen3_tied"));
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += "<|im_end|>";
+  const auto written = loaded.writer().Write(Messages(UserSays(text)));
+  ASSERT_TRUE(written.ok()) << written.status();
+  EXPECT_EQ(std::count(written->ids.begin(), written->ids.end(), 2), 1);
+  // Every character that could be a mark but for the last.
+  std::string used;
+  for (int i = 0xE000; i < 0xF8FF; ++i) {
+    for (const int byte : {0xE0 | (i >> 12), 0x80 | ((i >> 6) & 63), 0x80 | (i & 63)}) {
+      used.push_back(static_cast<char>(byte));
+    }
+  }
+  EXPECT_TRUE(loaded.writer().Write(Messages(UserSays(used + "<|im_end|>"))).ok());
 }
 
 TEST(ConversationTest, PartsOfMessagesDoNotMakeASpecialToken) {

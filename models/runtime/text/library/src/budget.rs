@@ -5,12 +5,15 @@ use std::alloc::{set_alloc_error_hook, GlobalAlloc, Layout, System};
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{catch_unwind, resume_unwind, set_hook, AssertUnwindSafe};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Once;
 use std::time::Duration;
 
 pub enum Failure {
     Invalid(String),
     Exhausted(String),
+    /// Only as much else is going on.
+    Busy(String),
     Internal(String),
 }
 
@@ -141,4 +144,36 @@ pub fn within<T>(bytes: usize, time: Duration, call: impl FnOnce() -> Outcome<T>
     LEFT.set(UNLIMITED);
     DEADLINE.set(None);
     result.unwrap_or_else(|payload| Err(failure_of(payload)))
+}
+
+/// Bytes of texts that are read at once in this process: reading takes up to 260 times as much memory. So that large
+/// ones do not keep others out, small ones may take as much again, and the smallest are not counted.
+const READ_AT_ONCE: usize = 16 << 20;
+const SMALL: usize = 1 << 20;
+const SMALLEST: usize = 64 << 10;
+static BEING_READ: AtomicUsize = AtomicUsize::new(0);
+
+/// Room for a text, given back when it is dropped.
+pub struct Room(usize);
+
+impl Room {
+    /// A text that finds nothing else being read has room whatever its size.
+    pub fn take(bytes: usize) -> Outcome<Room> {
+        if bytes <= SMALLEST {
+            return Ok(Room(0));
+        }
+        let before = BEING_READ.fetch_add(bytes, Ordering::Relaxed);
+        let room = Room(bytes);
+        let most = if bytes <= SMALL { 2 * READ_AT_ONCE } else { READ_AT_ONCE };
+        if before == 0 || before.saturating_add(bytes) <= most {
+            return Ok(room);
+        }
+        Err(Failure::Busy(format!("texts of {before} bytes are being read, too many to read one of {bytes}; try again")))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        BEING_READ.fetch_sub(self.0, Ordering::Relaxed);
+    }
 }

@@ -2,20 +2,38 @@
 //! within what spells such a token, or behind a beginning of one at the end of a string, to which a template may add
 //! the rest. Marks go through the template with the text, and are taken out of what it writes.
 
+use crate::budget::{Failure, Outcome};
+use aho_corasick::AhoCorasick;
 use serde_json::{Map, Value};
+use std::collections::HashSet;
+
+const MARKS: std::ops::RangeInclusive<char> = '\u{E000}'..='\u{F8FF}';
 
 pub struct Marker<'a> {
     specials: Vec<&'a str>,
+    search: AhoCorasick,
+    /// What specials begin with, and the longest of it in bytes.
+    beginnings: HashSet<&'a str>,
+    longest: usize,
     pub mark: char,
     pub marked: bool,
 }
 
 impl<'a> Marker<'a> {
-    /// With a mark that none of the values has; none if they have them all.
-    pub fn new(specials: Vec<&'a str>, values: &[&Value]) -> Option<Marker<'a>> {
-        let free = |mark: &char| !values.iter().any(|value| has(value, *mark));
-        let mark = ('\u{E000}'..='\u{F8FF}').find(free)?;
-        Some(Marker { specials, mark, marked: false })
+    /// With a mark that none of the values has.
+    pub fn new(specials: Vec<&'a str>, values: &[&Value]) -> Outcome<Marker<'a>> {
+        let specials: Vec<&str> = specials.into_iter().filter(|special| !special.is_empty()).collect();
+        let mut used = HashSet::new();
+        values.iter().for_each(|value| collect(value, &mut used));
+        let mark = MARKS.clone().find(|mark| !used.contains(mark));
+        let mark = mark.ok_or_else(|| Failure::invalid("messages: they have every private-use character"))?;
+        let search = AhoCorasick::new(&specials).map_err(Failure::invalid)?;
+        let beginnings: HashSet<&str> = specials
+            .iter()
+            .flat_map(|special| special.char_indices().skip(1).map(|(size, _)| &special[..size]))
+            .collect();
+        let longest = beginnings.iter().map(|beginning| beginning.len()).max().unwrap_or(0);
+        Ok(Marker { specials, search, beginnings, longest, mark, marked: false })
     }
 
     pub fn value(&mut self, value: &mut Value) {
@@ -34,35 +52,48 @@ impl<'a> Marker<'a> {
         }
     }
 
+    fn ends_with_a_beginning(&self, text: &str) -> bool {
+        let from = text.len().saturating_sub(self.longest);
+        (from..text.len()).any(|at| text.is_char_boundary(at) && self.beginnings.contains(&text[at..]))
+    }
+
     fn text(&mut self, text: &mut String) {
-        let mut places = vec![];
-        for special in &self.specials {
-            let first = special.chars().next().map_or(0, char::len_utf8);
-            // One may begin within another.
-            let mut from = 0;
-            while let Some(at) = text[from..].find(special) {
-                places.push(from + at + first);
-                from += at + first;
-            }
-            let begins = special.char_indices().skip(1).any(|(size, _)| text.ends_with(&special[..size]));
-            if begins {
-                places.push(text.len());
-            }
+        // One may begin within another.
+        let first = |which: usize| self.specials[which].chars().next().map_or(0, char::len_utf8);
+        let found = self.search.find_overlapping_iter(text.as_str());
+        let mut places: Vec<usize> = found.map(|m| m.start() + first(m.pattern().as_usize())).collect();
+        if self.ends_with_a_beginning(text) {
+            places.push(text.len());
         }
+        if places.is_empty() {
+            return;
+        }
+        self.marked = true;
         places.sort_unstable();
         places.dedup();
-        self.marked |= !places.is_empty();
-        for place in places.into_iter().rev() {
-            text.insert(place, self.mark);
+        let mut marked = String::with_capacity(text.len() + places.len() * self.mark.len_utf8());
+        let mut from = 0;
+        for place in places {
+            marked.push_str(&text[from..place]);
+            marked.push(self.mark);
+            from = place;
         }
+        marked.push_str(&text[from..]);
+        *text = marked;
     }
 }
 
-fn has(value: &Value, mark: char) -> bool {
+/// The private-use characters of all strings.
+fn collect(value: &Value, used: &mut HashSet<char>) {
     match value {
-        Value::String(text) => text.contains(mark),
-        Value::Array(items) => items.iter().any(|item| has(item, mark)),
-        Value::Object(fields) => fields.iter().any(|(key, value)| key.contains(mark) || has(value, mark)),
-        _ => false,
+        Value::String(text) => used.extend(text.chars().filter(|c| MARKS.contains(c))),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, used)),
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                used.extend(key.chars().filter(|c| MARKS.contains(c)));
+                collect(value, used);
+            }
+        }
+        _ => {}
     }
 }

@@ -1,5 +1,6 @@
 //! Chat templates, and conversations as they write them.
 
+use crate::border::LARGEST_BUDGET;
 use crate::budget::{within, Failure, Outcome};
 use crate::jinja::{environment, without_generation, Raised};
 use crate::marks::Marker;
@@ -66,7 +67,7 @@ impl Worker {
         if AT_WORK.fetch_add(1, Ordering::Relaxed) < MOST_AT_WORK {
             return Ok(worker);
         }
-        Err(Failure::Exhausted("too many chat templates run at once".to_string()))
+        Err(Failure::Busy("too many chat templates run at once".to_string()))
     }
 }
 
@@ -92,7 +93,7 @@ fn apart<T: Send + 'static>(bytes: usize, call: impl FnOnce() -> Outcome<T> + Se
             let _ = thread.join();
             result
         }
-        Err(_) => Err(Failure::Exhausted("the chat template runs too long".to_string())),
+        Err(_) => Err(Failure::Busy("the chat template has not ended in time".to_string())),
     }
 }
 
@@ -265,7 +266,7 @@ impl Templates {
     pub fn write(self: &Arc<Self>, request: Request, specials: Vec<String>) -> Outcome<Written> {
         let size = request.messages.len() + request.tools.len() + request.kwargs.len();
         let templates = self.clone();
-        let bytes = (128 * MIB).saturating_add(size.saturating_mul(256));
+        let bytes = (128 * MIB).saturating_add(size.saturating_mul(256)).min(LARGEST_BUDGET);
         apart(bytes, move || templates.render(&request, &specials, size))
     }
 
@@ -273,8 +274,7 @@ impl Templates {
         let name = self.chosen(request)?;
         let (mut messages, mut tools, mut kwargs) = (request.messages()?, request.tools()?, request.kwargs()?);
         let specials = specials.iter().map(String::as_str).collect();
-        let mut marker = Marker::new(specials, &[&messages, &tools, &kwargs])
-            .ok_or_else(|| Failure::invalid("messages: they have every private-use character"))?;
+        let mut marker = Marker::new(specials, &[&messages, &tools, &kwargs])?;
         for value in [&mut messages, &mut tools, &mut kwargs] {
             marker.value(value);
         }
