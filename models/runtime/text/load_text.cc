@@ -10,10 +10,8 @@ namespace tvq {
 namespace {
 
 std::optional<int32_t> BeginId(const TokenizerSettings& settings, const LibraryTokenizer& library) {
-  if (settings.add_bos_token) {
-    return *settings.add_bos_token && settings.bos_token ? library.IdOf(*settings.bos_token)
-                                                         : std::nullopt;
-  }
+  if (settings.add_bos_token && !*settings.add_bos_token) return std::nullopt;
+  if (settings.add_bos_token && settings.bos_token) return library.IdOf(*settings.bos_token);
   const int64_t id = library.info().begin_id;
   return id < 0 ? std::nullopt : std::optional(static_cast<int32_t>(id));
 }

@@ -62,6 +62,11 @@ absl::StatusOr<Conversation> TemplateWriter::Write(const ConversationRequest& re
       tvq_text_templates_write(templates_, library_->handle(), asked, SinkOf(&conversation.text),
                                SinkOf(&conversation.ids), SinkOf(&error));
   if (code != kTvqTextOk) return TextLibraryStatus(code, error);
+  const auto largest = std::ranges::max_element(conversation.ids);
+  if (largest != conversation.ids.end() && *largest >= std::ssize(shown_)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "its text has token id ", *largest, ", but the model's vocabulary has ", shown_.size()));
+  }
   return conversation;
 }
 

@@ -77,11 +77,12 @@ const json* Find(const json& object, const char* name) {
   return field == object.end() || field->is_null() ? nullptr : &*field;
 }
 
+// What it says is before what was read of another.
 absl::Status ReadSettings(const std::string& path, TokenizerSettings* settings) {
   absl::StatusOr<std::optional<json>> object = ReadObject(path);
   if (!object.ok()) return object.status();
   if (!*object) return absl::OkStatus();
-  json named = json::object();
+  json named = json::parse(settings->named_tokens);
   for (const char* name : kNamedTokens) {
     const json* token = Find(**object, name);
     if (token == nullptr) continue;
@@ -131,7 +132,8 @@ absl::Status ReadMoreTemplates(const std::string& folder, TokenizerSettings* set
 
 absl::StatusOr<TokenizerSettings> ReadTokenizerSettings(const std::string& dir) {
   TokenizerSettings settings;
-  absl::Status read = ReadSettings(absl::StrCat(dir, "/tokenizer_config.json"), &settings);
+  absl::Status read = ReadSettings(absl::StrCat(dir, "/special_tokens_map.json"), &settings);
+  read.Update(ReadSettings(absl::StrCat(dir, "/tokenizer_config.json"), &settings));
   if (!read.ok()) return read;
   const std::string json_path = absl::StrCat(dir, "/chat_template.json");
   absl::StatusOr<std::optional<json>> object = ReadObject(json_path);

@@ -23,7 +23,7 @@ struct TokenizerSettings {
   std::vector<ChatTemplateSource> chat_templates;
 };
 
-// Reads tokenizer_config.json, chat_template.jinja, chat_template.json and
+// Reads special_tokens_map.json, tokenizer_config.json, chat_template.jinja, chat_template.json and
 // additional_chat_templates/NAME.jinja of a directory, as far as they are there. A template in a
 // file of its own is before one of the same name in tokenizer_config.json.
 absl::StatusOr<TokenizerSettings> ReadTokenizerSettings(const std::string& dir);

@@ -1,5 +1,6 @@
 #include "models/runtime/tokenizer/hugging_face_tokenizer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -9,6 +10,10 @@
 
 namespace tvq {
 namespace {
+
+// Tokens that were added behind a model's vocabulary, such as one for padding, may stand in its
+// file.
+constexpr uint64_t kMostOfNoModel = 256;
 
 std::string_view ViewOf(const TvqText& text) { return {text.data, text.size}; }
 
@@ -22,17 +27,18 @@ absl::StatusOr<std::unique_ptr<HuggingFaceTokenizer>> HuggingFaceTokenizer::Make
     std::string_view json, std::string_view source, const CommonConfig& config) {
   absl::StatusOr<std::shared_ptr<const LibraryTokenizer>> library = LibraryTokenizer::Open(json);
   if (!library.ok()) return Refused(source, library.status());
-  const uint64_t count = (*library)->info().id_count;
-  if (count > static_cast<uint64_t>(config.vocab_size)) {
-    return absl::InvalidArgumentError(absl::StrCat(std::string(source), " has ids up to ",
-                                                   count - 1, ", but config.json's vocab_size is ",
+  const uint64_t ids = (*library)->info().id_count;
+  const uint64_t count = std::min(ids, static_cast<uint64_t>(config.vocab_size));
+  if (ids - count > kMostOfNoModel) {
+    return absl::InvalidArgumentError(absl::StrCat(std::string(source), " has ids up to ", ids - 1,
+                                                   ", but config.json's vocab_size is ",
                                                    config.vocab_size));
   }
   TokenTable table(static_cast<int64_t>(count));
   Forms forms{.first = std::vector<std::string>(count), .run_byte = std::vector<bool>(count)};
   bool differ = false;
   const absl::Status read = (*library)->Tokens([&](const TvqTextToken& token) {
-    if (token.special != 0) return;
+    if (token.special != 0 || token.id >= count) return;
     table.Set(token.id, std::string(ViewOf(token.bytes)));
     forms.first[token.id] = ViewOf(token.first);
     forms.run_byte[token.id] = token.run_byte != 0;
@@ -47,7 +53,10 @@ absl::StatusOr<std::unique_ptr<HuggingFaceTokenizer>> HuggingFaceTokenizer::Make
 absl::StatusOr<std::vector<int32_t>> HuggingFaceTokenizer::Encode(std::string_view text) const {
   absl::Status valid = CheckUtf8(text);
   if (!valid.ok()) return valid;
-  return library_->Encode(text);
+  auto ids = library_->Encode(text);
+  if (!ids.ok()) return ids;
+  if (const absl::Status known = CheckIds(*ids); !known.ok()) return known;
+  return ids;
 }
 
 absl::StatusOr<std::string> HuggingFaceTokenizer::Decode(std::span<const int32_t> ids) const {

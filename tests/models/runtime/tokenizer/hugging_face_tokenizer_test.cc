@@ -103,6 +103,17 @@ TEST(HuggingFaceTokenizerTest, SpecialTokensAreReadAndLeftOut) {
   EXPECT_EQ(*(*tokenizer)->Decode(*plain), "<|im_start|>a");
 }
 
+TEST(HuggingFaceTokenizerTest, TokensBehindTheVocabularyAreOfNoUse) {
+  const json file = fixtures::GoldenJson("qwen3_tied", "tokenizer.json");
+  const auto whole = Make(file), tokenizer = Make(file, 1000);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->vocab_size(), 1000);
+  const std::string text((*whole)->TokenBytes(1010));
+  ASSERT_EQ(*(*whole)->Encode(text), Ids{1010});
+  EXPECT_THAT((*tokenizer)->Encode(text).status().message(), HasSubstr("token id 1010"));
+  EXPECT_TRUE((*tokenizer)->Encode("a").ok());
+}
+
 TEST(HuggingFaceTokenizerTest, IdsWithoutATokenHaveNoText) {
   const auto tokenizer = Make(fixtures::GoldenJson("qwen3_tied", "tokenizer.json"), 2000);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
@@ -166,8 +177,8 @@ TEST(HuggingFaceTokenizerTest, EveryDecoderIsStreamedAsTheWholeDecodes) {
 
 TEST(HuggingFaceTokenizerTest, BadFilesAreRefused) {
   const json good = fixtures::GoldenJson("qwen3_tied", "tokenizer.json");
-  EXPECT_THAT(Make(good, 1000).status().message(),
-              HasSubstr("tokenizer.json has ids up to 1017, but config.json's vocab_size is 1000"));
+  EXPECT_THAT(Make(good, 700).status().message(),
+              HasSubstr("tokenizer.json has ids up to 1017, but config.json's vocab_size is 700"));
   const std::string text = good.dump();
   const auto cut =
       HuggingFaceTokenizer::Make(text.substr(0, 10000), "tokenizer.json", ConfigOf(1024));
