@@ -134,7 +134,7 @@ absl::StatusOr<int32_t> FirstId(const ServedModel& model, const ContextStart& st
   }
   const ModelInfo& info = model.model->info();
   if (const auto bos = BosTokenId(info)) return *bos;
-  if (const auto eos = info.config.eos_token_id) return *eos;
+  if (const std::vector<int32_t> ends = EndIds(info); !ends.empty()) return ends.front();
   return absl::InvalidArgumentError(
       absl::StrCat(field, ": is empty, must have at least one token, for the model \"", model.name,
                    "\" has no bos_token_id or end-of-sequence id to start from"));
@@ -329,12 +329,12 @@ absl::StatusOr<ScoreInput> ToRequest(const v1::ScoreRequest& message, const Serv
         absl::StrCat(InputField(message), ": is empty, must have at least one token to score"));
   }
   if (message.prepend_eos()) {
-    const std::optional<int32_t> eos = model.model->info().config.eos_token_id;
-    if (!eos) {
+    const std::vector<int32_t> ends = EndIds(model.model->info());
+    if (ends.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("prepend_eos: must be false, for the model \"",
                                                      model.name, "\" has no end-of-sequence id"));
     }
-    ids->insert(ids->begin(), *eos);
+    ids->insert(ids->begin(), ends.front());
   }
   const auto begun = message.prepend_eos() ? absl::StatusOr<bool>(true)
                                            : BeginContext(message, model, limits, start, &*ids);

@@ -113,7 +113,8 @@ void ToProto(const ServedModel& served, const ModelCapacity& capacity, const Req
   message->set_tokenizer(std::string(served.model->tokenizer().type()));
   if (config.pad_token_id) message->set_pad_token_id(*config.pad_token_id);
   if (const auto bos = BosTokenId(info)) message->set_bos_token_id(*bos);
-  if (config.eos_token_id) message->set_eos_token_id(*config.eos_token_id);
+  const std::vector<int32_t> ends = EndIds(info);
+  if (!ends.empty()) message->set_eos_token_id(ends.front());
   if (config.unk_token_id) message->set_unk_token_id(*config.unk_token_id);
   *message->mutable_default_sampling() = DefaultsMessage(info.generation);
   message->set_fingerprint(info.fingerprint);
