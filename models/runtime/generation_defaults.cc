@@ -42,6 +42,7 @@ struct IntegerField {
 
 constexpr IntegerField kIntegers[] = {
     {"top_k", -1, &GenerationDefaults::top_k},  // 0 and -1: all tokens
+    {"max_new_tokens", 1, &GenerationDefaults::max_tokens},
     {"max_tokens", 1, &GenerationDefaults::max_tokens}};
 
 absl::StatusOr<ChatTemplate::Role> ReadRole(const Config& config, std::string_view name) {

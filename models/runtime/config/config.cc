@@ -28,16 +28,25 @@ constexpr std::array<const char*, 7> kTokenizerTypes = {
     "bytes", "sentencepiece", "huggingface", "rwkv", "characters", "pixels", "ids"};
 
 // The tokenizer whose file lies in the directory.
-json FoundTokenizer(const std::string& dir) {
+absl::StatusOr<json> FoundTokenizer(const std::string& dir) {
+  const auto has = [&](const char* file) {
+    std::error_code none;
+    return std::filesystem::exists(std::filesystem::path(dir) / file, none);
+  };
   constexpr std::pair<const char*, const char*> kFiles[] = {{"huggingface", "tokenizer.json"},
                                                             {"rwkv", "rwkv_vocab_v20230424.txt"}};
   for (const auto& [type, file] : kFiles) {
-    std::error_code none;
-    if (std::filesystem::exists(std::filesystem::path(dir) / file, none)) {
-      return {{"type", type}, {"file", file}};
-    }
+    if (has(file)) return json{{"type", type}, {"file", file}};
   }
-  return {{"type", "ids"}};
+  // Of older directories, which transformers converts when it loads them.
+  for (const char* file : {"tokenizer.model", "vocab.json", "vocab.txt", "spiece.model"}) {
+    if (!has(file)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        dir, " has ", file,
+        " and no tokenizer.json, which is needed to read and write text: "
+        "transformers makes it by AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"));
+  }
+  return json{{"type", "ids"}};
 }
 
 // How the value looks in a message: itself if it is short.
@@ -99,7 +108,9 @@ absl::StatusOr<Config> Config::Load(const std::string& dir) {
   if (!object.ok()) return object.status();
   const auto tokenizer = object->find("tokenizer");
   if (tokenizer == object->end() || tokenizer->is_null()) {
-    (*object)["tokenizer"] = FoundTokenizer(dir);
+    absl::StatusOr<json> found = FoundTokenizer(dir);
+    if (!found.ok()) return found.status();
+    (*object)["tokenizer"] = *std::move(found);
   }
   return Config(std::make_shared<const json>(*std::move(object)), path, "");
 }
@@ -225,6 +236,12 @@ Config Config::Completed(const Config& other, std::span<const char* const> names
   return Config(std::make_shared<const json>(std::move(completed)), source_, prefix_);
 }
 
+Config Config::Completed(const Config& other) const {
+  std::vector<const char*> names;
+  for (const auto& [name, value] : other.object_->items()) names.push_back(name.c_str());
+  return Completed(other, names);
+}
+
 Config Config::With(std::string_view name, const json& value) const {
   json changed = *object_;
   changed[std::string(name)] = value;
@@ -291,6 +308,8 @@ absl::StatusOr<CommonConfig> Config::Common() const {
       {"bos_token_id", &result.bos_token_id},
       {"unk_token_id", &result.unk_token_id}};
   for (const auto& [name, target] : specials) {
+    // Old conversions of Llama say so that there is none.
+    if (target == &result.pad_token_id && Int(name, -1, -1).ok()) continue;
     absl::StatusOr<std::optional<int32_t>> id = SpecialId(*this, name, result.vocab_size);
     if (!id.ok()) return id.status();
     *target = *id;

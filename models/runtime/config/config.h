@@ -76,7 +76,8 @@ class Config {
   // A nested object, as a Config whose errors name "outer.field".
   absl::StatusOr<Config> Object(std::string_view name) const;
 
-  // This object, with the fields of `names` that it lacks and `other` has.
+  // This object, with the fields of `other` that it lacks: all, or those of `names`.
+  Config Completed(const Config& other) const;
   Config Completed(const Config& other, std::span<const char* const> names) const;
   // This object, with the field set to `value`.
   Config With(std::string_view name, const nlohmann::json& value) const;

@@ -22,6 +22,8 @@ struct Family {
                                                   std::unique_ptr<Tokenizer>, const LoadOptions&);
   // Whether a model has no use for a tensor of this name that its weights may hold; null: none.
   bool (*spare)(std::string_view name) = nullptr;
+  // Fields that the description of a part of a larger model may leave out, as JSON.
+  const char* part_defaults = "{}";
 };
 
 // One file each.

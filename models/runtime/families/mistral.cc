@@ -9,8 +9,14 @@ constexpr RotaryFamily kMistral = {.window = RotaryFamily::Window::kField,
                                    .max_position = 131072,
                                    .sliding_window = 4096};
 
+// Of transformers.
+constexpr char kMistralDefaults[] = R"({"hidden_size": 4096, "intermediate_size": 14336,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "vocab_size": 32000})";
+
 }  // namespace
 
-Family MistralFamily() { return {"mistral", {}, &BuildRotary<kMistral>, &IsSpareTensor}; }
+Family MistralFamily() {
+  return {"mistral", {}, &BuildRotary<kMistral>, &IsSpareTensor, kMistralDefaults};
+}
 
 }  // namespace tvq

@@ -10,8 +10,12 @@ constexpr RotaryFamily kQwen2 = {.biases = RotaryFamily::Biases::kQueriesKeysVal
                                  .max_position = 32768,
                                  .sliding_window = 4096};
 
+// Of transformers.
+constexpr char kQwen2Defaults[] = R"({"hidden_size": 4096, "intermediate_size": 22016,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "vocab_size": 151936})";
+
 }  // namespace
 
-Family Qwen2Family() { return {"qwen2", {}, &BuildRotary<kQwen2>, &IsSpareTensor}; }
+Family Qwen2Family() { return {"qwen2", {}, &BuildRotary<kQwen2>, &IsSpareTensor, kQwen2Defaults}; }
 
 }  // namespace tvq

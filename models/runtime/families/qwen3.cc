@@ -12,8 +12,12 @@ constexpr RotaryFamily kQwen3 = {.biases = RotaryFamily::Biases::kField,
                                  .max_position = 32768,
                                  .sliding_window = 4096};
 
+// Of transformers.
+constexpr char kQwen3Defaults[] = R"({"hidden_size": 4096, "intermediate_size": 22016,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "vocab_size": 151936})";
+
 }  // namespace
 
-Family Qwen3Family() { return {"qwen3", {}, &BuildRotary<kQwen3>, &IsSpareTensor}; }
+Family Qwen3Family() { return {"qwen3", {}, &BuildRotary<kQwen3>, &IsSpareTensor, kQwen3Defaults}; }
 
 }  // namespace tvq

@@ -97,9 +97,10 @@ absl::StatusOr<Config> TextConfig(const Config& config) {
   }
   const absl::StatusOr<Config> text = config.Object("text_config");
   if (!text.ok()) return text;
-  constexpr const char* kOfBoth[] = {"bos_token_id", "eos_token_id",  "max_position",
-                                     "pad_token_id", "prefill_chunk", "tie_word_embeddings",
-                                     "tokenizer",    "unk_token_id"};
+  constexpr const char* kOfBoth[] = {"bos_token_id", "eos_token_id",        "is_causal",
+                                     "max_position", "pad_token_id",        "prefill_chunk",
+                                     "tokenizer",    "tie_word_embeddings", "quantization_config",
+                                     "unk_token_id"};
   const Config completed = text->Completed(config, kOfBoth);
   const absl::StatusOr<bool> tied = completed.Bool("tie_word_embeddings", false);
   if (!tied.ok()) return tied.status();
@@ -112,8 +113,13 @@ absl::StatusOr<Config> TextConfig(const Config& config) {
   }
   const absl::StatusOr<std::string> own = completed.String("model_type");
   if (!own.ok()) return own.status();
-  const char* family = TextFamily(*own);
-  return family == nullptr ? completed : completed.With("model_type", family);
+  const char* other = TextFamily(*own);
+  const Config named = other == nullptr ? completed : completed.With("model_type", other);
+  const absl::StatusOr<const Family*> family = FindFamily(named);
+  if (!family.ok()) return family.status();
+  const absl::StatusOr<Config> defaults = Config::Parse((*family)->part_defaults, named.source());
+  if (!defaults.ok()) return defaults;
+  return named.Completed(*defaults);
 }
 
 absl::StatusOr<TextWeights> TextPartOf(std::unique_ptr<WeightSource> weights,

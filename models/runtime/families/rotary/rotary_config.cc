@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kMaxLayers = 4096;
 
-// Fields that other models have and that change what is computed. One that is null, false or says
-// what a model without it does, is let through.
+// Fields that other models have and that change what is computed. A null is none; a switch that is
+// off and a factor of 1 are let through.
 void RefuseOthers(ConfigFields& fields) {
   for (const char* name : {"quantization_config",
                            "num_local_experts",
@@ -46,6 +46,9 @@ void RefuseOthers(ConfigFields& fields) {
     fields.Bool(name, &on);
     fields.Require(!on, name, on, "be false: models with it are not supported");
   }
+  // Some are trained without a mask, to make vectors of texts.
+  fields.Require(fields.config().Bool("is_causal", true).value_or(true), "is_causal", 0,
+                 "be true: models that look ahead are not supported");
   for (const char* name : {"embedding_multiplier", "attention_multiplier", "residual_multiplier",
                            "logits_scaling", "logit_scale"}) {
     double factor = 1;
@@ -59,8 +62,11 @@ void ReadShape(ConfigFields& fields, const RotaryFamily& family, RotaryConfig& c
   fields.Int("intermediate_size", &c.d_ff, 1, kMaxDim);
   fields.Int("num_hidden_layers", &c.n_layer, 1, kMaxLayers);
   fields.Int("num_attention_heads", &attention.heads, 1, kMaxDim);
+  // A null is none, and not a field that was left out.
+  const bool kv_heads_are_left_out =
+      family.kv_heads > 0 && !fields.config().Null("num_key_value_heads");
   fields.Int("num_key_value_heads", &attention.kv_heads, 1, kMaxDim,
-             family.kv_heads > 0 ? family.kv_heads : attention.heads);
+             kv_heads_are_left_out ? family.kv_heads : attention.heads);
   if (!fields.ok()) return;
   fields.Require(attention.heads % attention.kv_heads == 0, "num_key_value_heads",
                  attention.kv_heads,

@@ -13,7 +13,7 @@ void GatedMlpLayer::Load(WeightLoader& loader) {
     *weight = loader.Pack({&values});
     if (config_.biases) *bias = loader.Upload(loader.Read(tensor + ".bias", {out}));
   };
-  gain_ = loader.Upload(loader.Read(prefix() + config_.norm + ".weight", {width}));
+  gain_ = loader.Upload(loader.Read(prefix() + "post_attention_layernorm.weight", {width}));
   load("gate_proj", inner, width, &gate_, &gate_bias_);
   load("up_proj", inner, width, &up_, &up_bias_);
   load("down_proj", width, inner, &down_, &down_bias_);

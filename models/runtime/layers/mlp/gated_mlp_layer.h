@@ -21,7 +21,6 @@ class GatedMlpLayer : public Layer {
     int64_t inner = 0;  // F
     float epsilon = 0;  // of the norm
     bool biases = false;
-    std::string norm = "post_attention_layernorm";  // the gain's tensor, behind the prefix
   };
 
   // The device must outlive it.

@@ -160,6 +160,21 @@ TEST(ConfigTest, LoadReadsTheFileOfADirectory) {
   EXPECT_EQ(config->source(), dir.path() + "/config.json");
 }
 
+TEST(ConfigTest, LoadFindsTheTokenizersFile) {
+  const fixtures::TempDir dir;
+  dir.Write("config.json", R"({"model_type": "m", "vocab_size": 8, "pad_token_id": -1})");
+  const auto type = [&] { return Config::Load(dir.path())->Common()->tokenizer.type; };
+  EXPECT_EQ(type(), "ids");
+  EXPECT_EQ(Config::Load(dir.path())->Common()->pad_token_id, std::nullopt);
+  dir.Write("tokenizer.model", "");
+  EXPECT_THAT(Message(Config::Load(dir.path()).status()),
+              HasSubstr("has tokenizer.model and no tokenizer.json"));
+  dir.Write("rwkv_vocab_v20230424.txt", "");
+  EXPECT_EQ(type(), "rwkv");
+  dir.Write("tokenizer.json", "");
+  EXPECT_EQ(type(), "huggingface");
+}
+
 TEST(ConfigTest, LoadRefusesWhatIsNoSmallRegularFile) {
   const fixtures::TempDir dir;
   const std::string path = dir.Write("config.json", std::string(2 << 20, ' '));
@@ -203,6 +218,16 @@ TEST(GenerationDefaultsTest, ReadsApiNamesAndIgnoresOthers) {
   EXPECT_EQ(defaults->presence_penalty, -2.0);
   EXPECT_EQ(defaults->frequency_penalty, 0.5);
   EXPECT_EQ(defaults->max_tokens, 64);
+}
+
+TEST(GenerationDefaultsTest, ReadsHuggingFacesNameOfTheLimit) {
+  const fixtures::TempDir dir;
+  const auto limit = [&](const std::string& json) {
+    dir.Write("generation_config.json", json);
+    return LoadGenerationDefaults(dir.path(), {.vocab_size = 16})->max_tokens;
+  };
+  EXPECT_EQ(limit(R"({"max_new_tokens": 5})"), 5);
+  EXPECT_EQ(limit(R"({"max_tokens": 7, "max_new_tokens": 5})"), 7);
 }
 
 TEST(GenerationDefaultsTest, RefusesValuesTheApiWouldRefuse) {

@@ -111,6 +111,17 @@ TEST(TextPartTest, HasFieldsOutsideItsObject) {
   ExpectTheGoldenModel(dir, "the text part of llava, without 1 other tensors: vision_tower");
 }
 
+TEST(TextPartTest, LeavesOutWhatItsFamilySays) {
+  const Config whole = Config::Parse(R"({"model_type": "llava", "quantization_config": {},
+      "text_config": {"model_type": "llama", "num_hidden_layers": 2}})",
+                                     "config.json")
+                           .value();
+  const Config text = TextConfig(whole).value();
+  EXPECT_EQ(*text.Int("hidden_size", 0, 1 << 20), 4096);
+  EXPECT_EQ(*text.Int("num_hidden_layers", 0, 1 << 20), 2);
+  EXPECT_TRUE(text.Has("quantization_config")) << "so that it is refused";
+}
+
 TEST(TextPartTest, AHeadWithinThePartIsItsOwn) {
   json text = TextConfigJson();
   text["tie_word_embeddings"] = false;

@@ -50,6 +50,14 @@ TEST(RotaryConfigTest, ReadsShapeAndOptions) {
   EXPECT_EQ(c.norm_epsilon, 1e-5F);
 }
 
+// As transformers has it: a null is one for each head, and a field left out what the family says.
+TEST(RotaryConfigTest, HeadsOfKeysMayBeLeftOut) {
+  const RotaryFamily family = {.kv_heads = 1};
+  EXPECT_EQ(Parse("", family)->attention.kv_heads, 1);
+  EXPECT_EQ(Parse(R"(, "num_key_value_heads": null)", family)->attention.kv_heads, 2);
+  EXPECT_EQ(Parse("")->attention.kv_heads, 2);
+}
+
 TEST(RotaryConfigTest, TakesFrequenciesInBothForms) {
   const std::vector<float> plain = Parse("").value().frequencies;
   EXPECT_THAT(plain, ElementsAre(1, FloatEq(std::pow(10000.0F, -1.0F / 3)),
@@ -87,12 +95,13 @@ TEST(RotaryConfigTest, RefusesByNameWhatChangesWhatIsComputed) {
   for (const char* field :
        {"\"quantization_config\": {}", "\"num_local_experts\": 8",
         "\"final_logit_softcapping\": 30", "\"vision_config\": {}", "\"rope_interleaved\": true",
-        "\"logits_scaling\": 8", "\"hidden_act\": \"gelu\""}) {
+        "\"logits_scaling\": 8", "\"is_causal\": false", "\"hidden_act\": \"gelu\""}) {
     const std::string name = std::string(field).substr(1, std::string(field).find('"', 1) - 1);
     EXPECT_THAT(Error(std::string(", ") + field), AllOf(HasSubstr("config.json"), HasSubstr(name)));
   }
   EXPECT_EQ(
-      Error(R"(, "rope_interleaved": false, "logits_scaling": 1.0, "quantization_config": null)"),
+      Error(
+          R"(, "rope_interleaved": false, "logits_scaling": 1.0, "quantization_config": null, "is_causal": true)"),
       "none");
   EXPECT_THAT(Error(R"(, "rope_scaling": {"rope_type": "yarn", "factor": 4})"),
               HasSubstr("the rope type is \"yarn\", must be default, linear or llama3"));
