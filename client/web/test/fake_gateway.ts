@@ -60,6 +60,7 @@ export class FakeGateway {
   away = false;
   /** What `/v1/server` tells: prompt tokens that were read, and requests that run beside those of the test. */
   read = 0;
+  reused = 0;
   others = 0;
   /** A text that begins a context is given an id of its own before it. */
   begins = false;
@@ -83,7 +84,7 @@ export class FakeGateway {
     if (path === '/v1/server')
       return json({
         prefill_tokens_computed: this.read,
-        prefill_tokens_reused: 0,
+        prefill_tokens_reused: this.reused,
         requests_running: this.running + this.others,
         requests_waiting: 0,
       });
@@ -205,6 +206,7 @@ export class FakeGateway {
     const before = [...(session?.transcript ?? []), ...prompt];
     const made: number[] = [];
     this.running += 1;
+    this.reused += session?.position ?? 0; // of what the session has, as the server counts it
     let held = '';
     const encoder = new TextEncoder();
     const gateway = this;

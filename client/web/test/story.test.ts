@@ -168,6 +168,22 @@ describe('Story', () => {
     expect(watch.states.at(-1)![0]).toBe(length + 5);
   });
 
+  it('tells how far the new text alone is read where the session holds text already', async () => {
+    const { gateway, story } = fresh();
+    await turn(story, 'Once', 2000);
+    const watch = new Watched();
+    let paces = 0;
+    gateway.pace = async () => {
+      paces += 1;
+      if (paces > 1) return;
+      gateway.read = 1000;
+      for (let tries = 0; tries < 5000 && watch.read.length === 0; tries += 1)
+        await new Promise((resolve) => setTimeout(resolve, 1));
+    };
+    expect((await turn(story, 'x'.repeat(5000), 5, watch)).kind).toBe('done');
+    expect(watch.read[0]).toBe(1000);
+  });
+
   it('deletes no session that went on elsewhere', async () => {
     const { gateway, story } = fresh();
     await turn(story, 'Once', 5);

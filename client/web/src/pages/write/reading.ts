@@ -4,18 +4,17 @@ import type { Api } from '../../api/client.ts';
 import { serverInfo } from '../../api/sessions.ts';
 import type { ServerInfo } from '../../api/types.ts';
 
-const read = (info: ServerInfo): number => info.prefill_tokens_computed + info.prefill_tokens_reused;
-
 export class Reading {
   private constructor(
     private readonly api: Api,
     readonly tokens: number,
+    private readonly continues: boolean,
     private readonly before: ServerInfo | null,
   ) {}
 
-  /** Before a prompt of so many tokens is sent. */
-  static async begin(api: Api, tokens: number): Promise<Reading> {
-    return new Reading(api, tokens, await ask(api));
+  /** Before a prompt of so many tokens is sent; `continues`: to a session that holds tokens. */
+  static async begin(api: Api, tokens: number, continues: boolean): Promise<Reading> {
+    return new Reading(api, tokens, continues, await ask(api));
   }
 
   /** Tokens of the prompt that are read; null where it cannot be told, as other requests count, too. */
@@ -23,7 +22,12 @@ export class Reading {
     const now = await ask(this.api);
     const { before } = this;
     const isAlone = before?.requests_running === 0 && before.requests_waiting === 0 && now?.requests_running === 1;
-    return isAlone && now && before ? Math.max(0, Math.min(this.tokens, read(now) - read(before))) : null;
+    return isAlone && now && before ? Math.max(0, Math.min(this.tokens, this.read(now) - this.read(before))) : null;
+  }
+
+  /** Of what a session holds already, which it continues from, the server counts the tokens as reused. */
+  private read(info: ServerInfo): number {
+    return info.prefill_tokens_computed + (this.continues ? 0 : info.prefill_tokens_reused);
   }
 }
 

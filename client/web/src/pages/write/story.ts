@@ -72,7 +72,8 @@ export class Story {
       const begins = this.turnStart === 0 && this.session!.add_special_tokens !== false;
       promptTokens = prompt || begins ? (await sessions.tokenize(this.api, model.id, prompt, begins)).length : 0;
       signal.throwIfAborted();
-      const reading = promptTokens > LONG_PROMPT ? await Reading.begin(this.api, promptTokens) : null;
+      const reading =
+        promptTokens > LONG_PROMPT ? await Reading.begin(this.api, promptTokens, this.turnStart > 0) : null;
       let read: number | null = reading ? 0 : promptTokens;
       const tokens = (): number => this.turnStart + (seen > 0 ? promptTokens + seen : (read ?? 0));
       watch.onState(this.turnStart, this.session!.bytes);
