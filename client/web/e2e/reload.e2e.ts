@@ -280,3 +280,52 @@ it('has what was seen of a session whose text the server does not keep', async (
   expect({ given: await of('given'), tokens: await tokens() }).toEqual(before);
   expect(await box().inputValue()).toBe('');
 });
+
+describe('of a session whose text the server does not keep', () => {
+  let before = '';
+  let came = '';
+  /** But for the note. */
+  const shown = async (): Promise<string> =>
+    (await tab.page.locator('.frame .text span:is(.given, .written)').allTextContents()).join('');
+
+  beforeEach(async () => {
+    came = '';
+    const { id } = await call<Session>(url, 'POST', '/v1/sessions', { model: 'novels', keep_transcript: false });
+    await call(url, 'POST', `/v1/sessions/${id}/append`, { text: 'Another text' });
+    await tab.go(`write?session=${id}`);
+    await tab.page.getByText('whose text was not kept').waitFor();
+    for (const words of ['The captain said', ' Then he']) {
+      before = came;
+      await write(words, 8);
+      await expect.poll(async () => (await of('given')).at(-1)).toBe(words);
+      await done();
+      came = await shown();
+    }
+  });
+
+  it.each([false, true])('does not show a turn that was taken back: %s', async (did) => {
+    await reloadWithin('POST', /\/rewind$/, () => button('Try again').click(), did);
+    expect(await shown()).toBe(did ? before : came);
+    expect((await shown()) + (await box().inputValue())).toBe(came);
+  });
+
+  it.each([false, true])('does not show words for which a mark was made: %s', async (did) => {
+    await reloadWithin('POST', /\/marks$/, () => button('Try again').click(), did);
+    expect([await shown(), await box().inputValue()]).toEqual([before, ' Then he']);
+  });
+});
+
+it('keeps no turn that was taken back, from the moment that it was', async () => {
+  await write('The captain said', 8);
+  await done();
+  await write(' Then he', 8);
+  await done();
+  let held = (): void => undefined;
+  const marks = new Promise<void>((resolve) => (held = resolve));
+  await tab.page.route(/\/marks$/, () => held()); // never answered
+  await button('Try again').click();
+  await marks;
+  const kept = await tab.evaluate(() => sessionStorage.getItem('tvq.write.story'));
+  const { parts, writing } = JSON.parse(kept as string) as { parts: [string, unknown][]; writing: boolean };
+  expect([parts.map(([by]) => by), writing]).toEqual([['given', 'written', 'given'], true]);
+});

@@ -114,7 +114,7 @@ it('tells of each token in as much room: without others, of a long name, and of 
       [' si', ...several(4)],
       ['r', ...several(7)],
     ];
-    const story = { session, version: 1, writing: false, turn: 1, parts: [['written', pieces]] };
+    const story = { session, version: 1, position: 16, writing: false, turn: 1, parts: [['written', pieces]] };
     sessionStorage.setItem('tvq.write.story', JSON.stringify(story));
     sessionStorage.setItem('tvq.write.session', session);
   }, id);

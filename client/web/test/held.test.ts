@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { isAsLeft, recall, unheld, wordsLeft } from '../src/pages/write/held.ts';
 import { keep } from '../src/pages/write/kept.ts';
 import { Manuscript } from '../src/pages/write/manuscript.ts';
-import { at, authors, kept, plain, reloaded, TEXT, token, told } from './told.ts';
+import { BEFORE } from '../src/pages/write/story.ts';
+import { at, authors, END, kept, plain, reloaded, TEXT, token, told, TURN } from './told.ts';
 
 describe('a story that is kept', () => {
   it('comes back whole: by whom, how likely, and the last turn', () => {
@@ -69,7 +70,7 @@ describe('what the session does not hold of it', () => {
     const first = new Manuscript();
     first.add('given', [plain('Once')]);
     first.add('written', [token(' it')]);
-    expect(unheld(reloaded(keep(at(0), 4, first, true)), at(4), '')).toBe('Once it');
+    expect(unheld(reloaded(keep(at(0), { version: 4, position: 0 }, first, true)), at(4), '')).toBe('Once it');
   });
 
   it('is nothing where the session has the turn, also among what reads otherwise', () => {
@@ -83,7 +84,7 @@ describe('what the session does not hold of it', () => {
     manuscript.settle();
     manuscript.add('given', [plain(' Then she')]);
     manuscript.add('written', [token(' the')]);
-    const turn = reloaded(keep(at(0), 4, manuscript, true));
+    const turn = reloaded(keep(at(0), { version: 4, position: TURN }, manuscript, true));
     expect(unheld(turn, at(5), 'In the house he slept')).toBe(' Then she the');
   });
 
@@ -91,7 +92,7 @@ describe('what the session does not hold of it', () => {
     const manuscript = told();
     const long = ' and slept in the old house until the carriage came';
     manuscript.add('written', [token(long)]);
-    const story = reloaded(keep(at(0), 4, manuscript, false));
+    const story = reloaded(keep(at(0), { version: 4, position: END }, manuscript, false));
     const held = `Once � was. Then he ran home${long}`;
     expect(unheld(story, at(7), `${held} at noon`)).toBe('');
     expect(unheld(story, at(3), `${held} at noon`)).not.toBe('');
@@ -102,7 +103,9 @@ describe('what the session does not hold of it', () => {
     const manuscript = told();
     manuscript.takeBack();
     manuscript.add('given', [plain(' Then she')]);
-    expect(unheld(reloaded(keep(at(0), 4, manuscript, true)), at(5), held)).toBe(' Then she');
+    expect(unheld(reloaded(keep(at(0), { version: 4, position: TURN }, manuscript, true)), at(5), held)).toBe(
+      ' Then she',
+    );
   });
 
   it('is what comes after the end of a session that lost its own', () => {
@@ -159,6 +162,33 @@ describe('a session whose text the server does not keep', () => {
     expect(all(4, true)).toEqual(['Once it was.', ' Then he ran home']);
     expect(all(2, false)).toEqual(['', TEXT]);
     expect(all(9, false)).toEqual([TEXT, '']);
+  });
+
+  const before = { name: BEFORE, version: 3, position: TURN };
+  it.each([
+    ['the last turn was taken back', kept(), 5, TURN, ['Once it was.', ' Then he ran home']],
+    [
+      'a mark alone was made for the turn that was being written',
+      kept(4, true),
+      5,
+      TURN,
+      ['Once it was.', ' Then he ran home'],
+    ],
+    ['it was rewound to elsewhere', kept(), 5, 4, ['', TEXT]],
+    ['it was rewound while a turn was being written', kept(4, true), 6, 4, ['', TEXT]],
+    ['marks alone were made', kept(), 6, END, [TEXT, '']],
+  ])('is shown without what it has not where %s', (_, story, version, position, expected) => {
+    const session = at(version, { position, marks: [before] });
+    expect([recall(story, session, null).text, unheld(story, session, null)]).toEqual(expected);
+    expect(recall(story, session, null).lastTurn).toBe('');
+  });
+
+  it('is not known where a turn was taken back of which nothing is known here', () => {
+    const settled = told();
+    settled.settle();
+    const story = reloaded(keep(at(0), { version: 4, position: END }, settled, false));
+    const session = at(5, { position: TURN, marks: [before] });
+    expect([recall(story, session, null).text, unheld(story, session, null)]).toEqual(['', TEXT]);
   });
 
   it('has a turn that can be taken back where nothing came after it', () => {

@@ -21,7 +21,11 @@ describe('what is kept', () => {
     );
     manuscript.add('given', [plain('!')]);
     manuscript.add('written', [token('e')]);
-    const known = recall(reloaded(keep(at(0), 1, manuscript, false, [2, 3])), at(1), 'abcd!e');
+    const known = recall(
+      reloaded(keep(at(0), { version: 1, position: 6 }, manuscript, false, [2, 3])),
+      at(1),
+      'abcd!e',
+    );
     const pieces = known.parts.flatMap((part) => part.pieces);
     expect(pieces.map(({ text }) => text)).toEqual(['ab', 'c', 'd', '!', 'e']);
     const likely = (piece: Piece): number[] => piece.tokens.map(({ top }) => top.length);
@@ -36,6 +40,7 @@ describe('what is kept', () => {
     for (const wrong of [
       { session: 5 },
       { version: '4' },
+      { position: null },
       { writing: null },
       { turn: 'x' },
       { turn: -1 },

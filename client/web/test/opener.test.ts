@@ -61,7 +61,7 @@ async function reloaded(wanted: string | null, writing = true) {
   manuscript.settle();
   manuscript.add('given', [plain(' Then he')]);
   manuscript.add('written', [token(' ran')]);
-  visit.setJson('write.story', keep({ id: a } as Session, VERSION, manuscript, writing));
+  visit.setJson('write.story', keep({ id: a } as Session, { version: VERSION, position: BEGUN.length }, manuscript, writing));
   visit.set('write.session', a);
   if (wanted !== null) location.hash = `#/write?session=${wanted}`;
   const told: string[] = [];

@@ -4,6 +4,7 @@ import type { Session } from '../../api/types.ts';
 import type { Piece } from '../../text/align.ts';
 import { manuscriptOf, type KeptStory } from './kept.ts';
 import { Manuscript, type Part } from './manuscript.ts';
+import { BEFORE } from './story.ts';
 
 /** Whether the session may hold what is kept: it is the same, or a branch of it. */
 const isOf = (kept: KeptStory, session: Session): boolean =>
@@ -49,10 +50,24 @@ export function recall(kept: KeptStory | null, session: Session, text: string | 
   return known;
 }
 
+/** How much of what was shown a session holds whose text nobody can read, as its version and position tell. */
+function extent(kept: KeptStory, session: Session): 'all' | 'all but the turn' | 'nothing' {
+  const { version, position } = session;
+  if (version < kept.version) return 'nothing'; // that is known: it lost its end
+  if (version === kept.version) return kept.writing ? 'all but the turn' : 'all';
+  if (kept.writing && position === kept.position) return 'all but the turn'; // for which a mark was made
+  if (position >= kept.position) return 'all';
+  const before = session.marks.find(({ name }) => name === BEFORE);
+  const isTakenBack = !kept.writing && position === before?.position && manuscriptOf(kept).lastTurn !== '';
+  return isTakenBack ? 'all but the turn' : 'nothing';
+}
+
 /** Of a session whose text the server did not keep: what was seen of it here, if it did not lose that. */
 function unread(kept: KeptStory | null, session: Session, shown: Manuscript): Manuscript {
-  if (kept?.session !== session.id || session.version < kept.version) return new Manuscript();
-  if (kept.writing && session.version === kept.version) shown.takeBack();
+  if (kept?.session !== session.id) return new Manuscript();
+  const held = extent(kept, session);
+  if (held === 'nothing') return new Manuscript();
+  if (held === 'all but the turn') shown.takeBack();
   if (!isAsLeft(kept, session)) shown.settle();
   return shown;
 }
@@ -62,8 +77,8 @@ export function unheld(kept: KeptStory | null, session: Session, text: string | 
   if (kept?.session !== session.id) return '';
   const shown = manuscriptOf(kept);
   // At the version that is kept it holds all that was there before the turn, whatever its tokens read like.
-  if (session.version === kept.version) return kept.writing ? shown.lastTurn : '';
-  if (text === null) return session.version > kept.version ? '' : shown.text;
+  if (text === null || session.version === kept.version)
+    return { all: '', 'all but the turn': shown.lastTurn, nothing: shown.text }[extent(kept, session)];
   const { length } = agreed(shown.parts, text);
   if (hasEnd(kept, session, text, length)) return '';
   // Where it ends too early, what comes after; where it goes on otherwise, from the token or the words that differ.

@@ -4,6 +4,7 @@ import type { Token } from '../../api/completions.ts';
 import type { Session } from '../../api/types.ts';
 import type { Piece } from '../../text/align.ts';
 import { Manuscript, type By } from './manuscript.ts';
+import type { Moment } from './story.ts';
 
 type KeptToken = [text: string, logprob: number | null, ...top: (string | number)[]];
 /** The text alone where its tokens are not known, or are too many. */
@@ -11,8 +12,9 @@ type KeptPiece = string | [text: string, ...tokens: KeptToken[]];
 
 export interface KeptStory {
   session: string;
-  /** Of the session, before the turn if one is being written. */
+  /** Of the session, before the turn if one is being written; the position is that of the text's end. */
   version: number;
+  position: number;
   writing: boolean;
   turn: number;
   parts: [by: By, pieces: KeptPiece[]][];
@@ -27,7 +29,7 @@ export const TEXT_ALONE: [number, number] = [0, 0];
 
 export function keep(
   { id }: Session,
-  version: number,
+  { version, position }: Moment,
   { parts, turn }: Manuscript,
   writing: boolean,
   [most, mostLikely] = [WITH_ALTERNATIVES, WITH_LIKELIHOOD],
@@ -41,7 +43,7 @@ export function keep(
   const kept: KeptStory['parts'] = [];
   for (const { by, pieces } of [...parts].reverse())
     kept.push([by, joined([...pieces].reverse().map(packed).reverse())]);
-  return { session: id, version, writing, turn, parts: kept.reverse() };
+  return { session: id, version, position, writing, turn, parts: kept.reverse() };
 }
 
 const rounded = (logprob: number): number => Math.round(logprob * 1000) / 1000;
@@ -92,10 +94,11 @@ const isPart = (part: unknown): boolean =>
 /** What is kept, if it is a story. */
 export function storyOf(kept: KeptStory | null): KeptStory | null {
   if (kept === null) return null;
-  const { session, version, writing, turn, parts } = kept;
+  const { session, version, position, writing, turn, parts } = kept;
   const isWhole =
     isText(session) &&
     isNumber(version) &&
+    isNumber(position) &&
     typeof writing === 'boolean' &&
     Array.isArray(parts) &&
     parts.every(isPart) &&

@@ -204,11 +204,11 @@ export class Opener {
 
   /** Has the browser keep the story, for a reload; `writing`: a turn is on its way. */
   keep(writing = false): void {
-    const { session, version } = this.desk.story;
+    const { session, moment } = this.desk.story;
     visit.set('write.session', session?.id ?? '');
     if (!session) return void visit.set('write.story', '');
     const put = (most?: [number, number]): boolean =>
-      visit.setJson('write.story', keep(session, version, this.desk.paper.manuscript, writing, most));
+      visit.setJson('write.story', keep(session, moment, this.desk.paper.manuscript, writing, most));
     if (!put()) put(TEXT_ALONE);
   }
 

@@ -196,6 +196,7 @@ class WritePage implements Page {
     this.sampling.clear();
     this.paper.begin(prompt);
     this.writing = true;
+    if (this.story.session) this.opener.keep(true); // without a turn that was taken back
     this.update();
     this.live.begin();
     announce('Writing.');

@@ -15,6 +15,12 @@ export const BEFORE = 'before the last turn';
 /** Prompts of more tokens take long enough to be told of while they are read. */
 const LONG_PROMPT = 4096;
 
+/** Of a session: what holds at it is known. */
+export interface Moment {
+  version: number;
+  position: number;
+}
+
 export interface TurnWatch {
   /** The text is asked for now. */
   onSend: () => void;
@@ -41,8 +47,8 @@ export type Ending =
 
 export class Story {
   session: Session | null = null;
-  /** Of the session, with what is shown: told by what wrote it. A server that only answers may know an older one. */
-  version = 0;
+  /** When the session had what is shown: told by what wrote it. A server that only answers may know an older one. */
+  moment: Moment = { version: 0, position: 0 };
   private turnStart = 0;
 
   constructor(
@@ -160,7 +166,7 @@ export class Story {
     const none = session.position === 0 ? '' : null;
     const text = session.has_transcript ? await sessions.detokenize(this.api, session.model, session.transcript) : none;
     this.session = session;
-    this.version = session.version;
+    this.isAt(session);
     this.turnStart = session.position;
     return text;
   }
@@ -171,8 +177,16 @@ export class Story {
       label: labelOf(prompt),
       ttl: TTL_SECONDS,
     });
-    this.version = this.session.version;
+    this.isAt(this.session);
     this.turnStart = this.session.position;
+  }
+
+  get version(): number {
+    return this.moment.version;
+  }
+
+  private isAt({ version, position }: Moment): void {
+    this.moment = { version, position };
   }
 
   /** Marks where a turn begins, if there is anything before it. */
@@ -180,7 +194,7 @@ export class Story {
     const { id, position } = this.session!;
     if (position === 0) return;
     const marked = await sessions.markSession(this.api, id, BEFORE, this.version);
-    this.version = marked.version;
+    this.isAt(marked);
     this.turnStart = marked.position;
     await this.refresh();
   }
@@ -206,7 +220,7 @@ export class Story {
     const before = this.session!;
     await this.refresh().catch(() => (this.session = { ...before, ...told }));
     // Not before: what is kept of a turn on its way has the version before it.
-    if (told) this.version = told.version;
+    if (told) this.isAt(told);
   }
 
   /** Asks for the session again and again, for its bytes, and has `onLook` tell of it; returns what ends it. */
@@ -237,7 +251,7 @@ export class Story {
       const kept = await this.settled(this.session!, isAbort(error) && seen > 0);
       if (kept.position < this.turnStart) return { kind: 'parted' }; // by a server that lost its end
       if (kept.position <= this.turnStart) {
-        this.version = kept.version;
+        this.isAt(kept);
         if (made && kept.position === 0) await this.drop();
         // Without its model it is of no use.
         return !made && isMissing(error) ? { kind: 'gone' } : { kind: 'undone', error };
@@ -248,7 +262,7 @@ export class Story {
       const text = await textFrom(0);
       const rest = text.startsWith(shown) ? text.slice(shown.length) : await textFrom(seen);
       watch.onState(kept.position, kept.bytes);
-      this.version = kept.version;
+      this.isAt(kept);
       return { kind: 'stopped', tokens: kept.position - this.turnStart - promptTokens, rest };
     } catch (second) {
       return isMissing(second) ? { kind: 'gone' } : { kind: 'unsure', error: isAbort(error) ? second : error };
