@@ -26,6 +26,8 @@ let api: Api;
 let storage: ReturnType<typeof memory>;
 /** What calls of a session are answered instead. */
 let refused: Map<string, number>;
+/** What they wait for before. */
+let waits: Map<string, Promise<void>>;
 let a = '';
 let b = '';
 
@@ -40,8 +42,11 @@ beforeEach(async () => {
   for (const name of ['session', 'story', 'box']) visit.set(`write.${name}`, '');
   gateway = new FakeGateway();
   refused = new Map();
+  waits = new Map();
   const fetch: typeof gateway.fetch = async (input, init) => {
-    const status = refused.get(/sessions\/(\w+)/.exec(String(input))?.[1] ?? '');
+    const id = /sessions\/(\w+)/.exec(String(input))?.[1] ?? '';
+    await waits.get(id);
+    const status = refused.get(id);
     return status === undefined ? gateway.fetch(input, init) : failure(status, 'it cannot be read');
   };
   api = new Api({ fetch, sleep: () => Promise.resolve() });
@@ -61,7 +66,10 @@ async function reloaded(wanted: string | null, writing = true) {
   manuscript.settle();
   manuscript.add('given', [plain(' Then he')]);
   manuscript.add('written', [token(' ran')]);
-  visit.setJson('write.story', keep({ id: a } as Session, { version: VERSION, position: BEGUN.length }, manuscript, writing));
+  visit.setJson(
+    'write.story',
+    keep({ id: a } as Session, { version: VERSION, position: BEGUN.length }, manuscript, writing),
+  );
   visit.set('write.session', a);
   if (wanted !== null) location.hash = `#/write?session=${wanted}`;
   const told: string[] = [];
@@ -135,6 +143,23 @@ describe('another session that is asked for', () => {
     await opener.openWanted(); // as after a turn
     expect([text(), desk.story.session]).toEqual(['', null]);
   });
+
+  it.each(['another one', 'none'])(
+    'takes nothing of the story that is shown where it is gone and the address asks for %s meanwhile',
+    async (what) => {
+      const { opener, desk, text } = await reloaded(null, false);
+      expect(text()).toBe(BEGUN);
+      let answer = (): void => undefined;
+      waits.set('gone', new Promise((resolve) => (answer = resolve)));
+      opener.show('gone');
+      await vi.advanceTimersByTimeAsync(0);
+      opener.show(what === 'none' ? null : b);
+      answer();
+      await vi.advanceTimersByTimeAsync(0);
+      expect([text(), desk.box.text]).toEqual([what === 'none' ? BEGUN : OTHER, '']);
+      expect(desk.story.session!.id).toBe(what === 'none' ? a : b);
+    },
+  );
 
   it('is told of where it is gone, and the story before opens', async () => {
     gateway.sessions.delete(b);

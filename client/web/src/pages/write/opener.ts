@@ -165,8 +165,10 @@ export class Opener {
     if (mayPass(error) || wantsKey(error)) return notice.fail(error);
     const asked = this.wanted === id;
     if (asked) this.wanted = null;
-    if (asked && this.unsure !== id) notice.fail(error);
-    else this.moveToBox(isMissing(error) ? undefined : explain(error));
+    // Else it was asked for, by an address that may ask for another one by now.
+    const isStory = this.unsure === id || (!asked && visit.get('write.session') === id);
+    if (isStory) this.moveToBox(isMissing(error) ? undefined : explain(error));
+    else notice.fail(error);
   }
 
   private async open(id: string): Promise<void> {
