@@ -334,6 +334,37 @@ it('says that the chosen session is gone, and leaves what was read of it', async
   await tab.page.getByText('This session is not on the server any more').waitFor();
 });
 
+it('says of a session that was gone while it opened nothing where another one is shown by then', async () => {
+  tab.expectStatus(404);
+  const { id } = await call<Session>(url, 'POST', '/v1/sessions', {
+    model: 'novels',
+    label: 'a',
+    keep_transcript: true,
+  });
+  await button('Refresh').click();
+  const other = item(/^a, 0 tokens/);
+  let goOn = (): void => undefined;
+  const held = new Promise<void>((resolve) => (goOn = resolve));
+  const reads = new RegExp(`/v1/sessions/${id}\\?include_transcript`);
+  await tab.page.route(reads, async (route) => {
+    await held;
+    await route.continue();
+  });
+  const asked = tab.page.waitForRequest(reads);
+  await other.click();
+  await asked;
+  await call(url, 'DELETE', `/v1/sessions/${id}`);
+  await tab.page.goto(`${url}/#/tree?session=${story}`);
+  await tab.page.getByRole('heading', { name }).waitFor();
+  await tab.page.getByText('It was late in the evening').waitFor();
+  const answered = tab.page.waitForResponse(reads);
+  goOn();
+  expect((await answered).status()).toBe(404);
+  await tab.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve))));
+  expect(await tab.page.getByRole('alert').allTextContents()).toEqual([]);
+  await tab.page.getByText('It was late in the evening').waitFor();
+});
+
 it('shows the session that the address names, of whatever model, also after a visit to another page', async () => {
   const label = `couplet ${name}`;
   const { id } = await call<Session>(url, 'POST', '/v1/sessions', { model: 'couplets', label, keep_transcript: true });

@@ -185,8 +185,9 @@ class TreePage implements Page {
       this.notice.clear();
       this.sessions = sessions;
       if (this.chosen !== '' && !this.find(this.chosen) && (await this.isElsewhere(this.chosen))) return;
-      this.draw();
+      if (turn === this.loading) this.draw();
     } catch (error) {
+      if (turn !== this.loading) return;
       this.notice.fail(error);
       if (mayPass(error)) this.askAgain();
       else this.app.forget();

@@ -171,6 +171,7 @@ export class Panel {
       reading.scrollTop = reading.scrollHeight;
       await this.readBroken(session);
     } catch (error) {
+      if (session.id !== this.session?.id) return; // another one is shown by now
       this.shownVersion = ''; // read once more when somebody answers
       this.fail(error);
     }
