@@ -6,12 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "base/output_file.h"
-#include "base/read_file.h"
+#include "client/cli/commands/chat_file.h"
 #include "client/cli/commands/settled.h"
 #include "client/cli/io/output.h"
 #include "client/cli/io/reading.h"
 #include "client/cli/io/terminal.h"
-#include "client/cli/line/state_files.h"
 #include "client/cli/line/thinking.h"
 
 namespace tvq::cli {
@@ -142,14 +141,9 @@ absl::Status Chat::Settled(const std::function<absl::Status()>& call) const {
   return UntilSettled(interrupted_ ? kSettleTime : absl::ZeroDuration(), call);
 }
 
-std::string Chat::FileOf(const std::string& session_id) {
-  if (!CheckPlainFileName("session_id", session_id).ok()) return "";
-  return StateFile(absl::StrCat("chats/", session_id, ".json"));
-}
-
 absl::Status Chat::Write() const {
   if (!dialogue_.has_all() || !session_.stays()) return absl::OkStatus();
-  const std::string file = FileOf(session_.id());
+  const std::string file = ChatFile(session_.id());
   if (file.empty()) {
     return absl::FailedPreconditionError(
         "what was said is kept nowhere: neither XDG_STATE_HOME nor HOME names a folder");

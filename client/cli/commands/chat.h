@@ -35,9 +35,6 @@ class Chat {
   // One message, and its answer.
   int Run(const std::string& message);
 
-  // Where what was said on a session that stays is kept; "" where that has no place.
-  static std::string FileOf(const std::string& session_id);
-
  private:
   static constexpr char kUndoMark[] = "before-last-message";
 

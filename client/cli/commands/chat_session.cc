@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "client/cli/commands/chat_file.h"
 #include "client/cli/commands/settled.h"
 
 namespace tvq::cli {
@@ -38,7 +39,7 @@ void ChatSession::End(const client::CallOptions& call, absl::Duration patience) 
   }
   client::Sessions& sessions = client_.sessions();
   if (stays == Stays::kAlways) return;
-  if (stays == Stays::kNever) {
+  if (stays == Stays::kNever) {  // of which no file was made
     UntilSettled(patience, [&] { return sessions.Delete(request, call); }).IgnoreError();
     return;
   }
@@ -51,7 +52,7 @@ void ChatSession::End(const client::CallOptions& call, absl::Duration patience) 
                        now.persisted_version() != begun_.persisted_version();
   if (is_used) return;
   request.mutable_session()->set_expected_version(begun_.version());
-  sessions.Delete(request, call).IgnoreError();
+  if (sessions.Delete(request, call).ok()) DeleteChatFile(begun_.id()).IgnoreError();
 }
 
 }  // namespace tvq::cli

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "base/output_file.h"
 #include "client/cli/command.h"
+#include "client/cli/commands/chat_file.h"
 #include "client/cli/commands/session_tree.h"
 #include "client/cli/create_options.h"
 #include "client/cli/io/session_text.h"
@@ -101,10 +102,12 @@ int RunDelete(const Globals& globals, const Query& query) {
     request.mutable_session()->set_session_id(id);
     const absl::Status status = globals.client->sessions().Delete(request, globals.Call());
     if (!status.ok()) {
-      code = globals.Fail(status);
+      code = globals.Fail(WithChatFile(status, id));
       if (code != kServerError) return code;  // the others would fail, too
       continue;
     }
+    const absl::Status forgotten = DeleteChatFile(id);
+    if (!forgotten.ok()) code = globals.Fail(forgotten);
     if (globals.json) std::printf("%s\n", nlohmann::json({{"deleted", id}}).dump().c_str());
     if (const auto written = FlushStdout(); !written.ok()) return globals.FailUsage(written);
   }
@@ -157,7 +160,8 @@ void AddSessionQueries(flags::Command session, Globals& globals) {
       .TypeName("")
       .NotEmpty(kAnId);
   tree.Add("--model", root->model, "Only those of this model").TypeName("NAME");
-  const auto [remove, removed] = add("delete", "Deletes sessions; their forks stay", RunDelete);
+  const auto [remove, removed] = add(
+      "delete", "Deletes sessions, and what a chat kept of them here; their forks stay", RunDelete);
   remove.Add("ids", removed->ids, "The sessions").TypeName("").NotEmpty(kAnId).Required();
 }
 

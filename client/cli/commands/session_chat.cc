@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "client/cli/command.h"
 #include "client/cli/commands/chat.h"
+#include "client/cli/commands/chat_file.h"
 #include "client/cli/commands/settled.h"
 #include "client/cli/create_options.h"
 #include "client/cli/session_call_options.h"
@@ -56,7 +57,7 @@ absl::StatusOr<Place> Find(const Globals& globals, const Options& options) {
     v1::GetSessionRequest request;
     request.set_session_id(options.id);
     auto found = globals.client->sessions().Get(request, globals.Call());
-    if (!found.ok()) return found.status();
+    if (!found.ok()) return WithChatFile(found.status(), options.id);
     place.session = std::move(*found->mutable_session());
   }
   if (options.suffix) return place;
@@ -81,7 +82,7 @@ absl::StatusOr<v1::Session> Create(const Globals& globals, const Options& option
 // What was said on the session before is known only to whoever said it.
 absl::Status ReadEarlier(const v1::Session& session, Dialogue& dialogue) {
   if (!dialogue.has_all() || session.position() == 0) return absl::OkStatus();
-  const std::string file = Chat::FileOf(session.id());
+  const std::string file = ChatFile(session.id());
   const absl::Status read = file.empty() ? absl::NotFoundError("") : dialogue.Read(file);
   if (!absl::IsNotFound(read)) return read;
   return absl::FailedPreconditionError(

@@ -93,6 +93,45 @@ def test_sessions_that_do_not_stay_leave_nothing(cli, fake, state):
     assert not state.exists()
 
 
+def test_what_was_said_goes_with_the_session(cli, fake, state):
+    for _ in range(3):
+        cli.ok("chat", "--keep", input=b"a\n")
+    files = [state / "chats" / f"s{number}.json" for number in (1, 2, 3)]
+    assert all(file.exists() for file in files)
+    assert cli.ok("session", "delete", "s1", "s2", "--json") == '{"deleted":"s1"}\n{"deleted":"s2"}'
+    assert [file.exists() for file in files] == [False, False, True]
+    fake.new_session()
+    cli.ok("session", "delete", "s4")  # of which there is no file
+
+
+def test_a_file_that_cannot_be_deleted_is_told_and_the_other_sessions_are_deleted(cli, fake, state):
+    for _ in range(2):
+        cli.ok("chat", "--keep", input=b"a\n")
+    file = state / "chats" / "s1.json"
+    file.unlink()
+    file.mkdir()
+    done = cli.run("session", "delete", "s1", "s2")
+    assert done.returncode == 1 and fake.sessions == {} and not (state / "chats" / "s2.json").exists()
+    assert f"session s1 is deleted, but what was said on it is still in {file}".encode() in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("command", [["chat", "s1"], ["session", "delete", "s1"]])
+def test_a_session_that_is_gone_has_left_what_was_said_on_it(cli, fake, state, command):
+    assert b"what was said" not in cli.run(*command, input=b"b\n").stderr
+    cli.ok("chat", "--keep", input=b"a\n")
+    fake.sessions.clear()
+    done = cli.run(*command, input=b"b\n")
+    assert done.returncode == 1 and b'no session "s1"; what was said on it is still in ' in done.stderr
+    assert f"{state}/chats/s1.json\n".encode() in done.stderr, done.stderr
+    assert (state / "chats" / "s1.json").exists()  # the server that was asked may be another one
+
+
+def test_an_unused_session_takes_its_file_with_it(cli, fake, state):
+    done = cli.run("chat", "--keep", input=b"/system Be brief.\n")
+    assert done.returncode == 0 and "DeleteSession" in fake.calls, done.stderr
+    assert not list(state.glob("chats/*"))
+
+
 def test_a_session_of_which_nothing_is_known(cli, fake, state):
     fake.new_session(text="<user>a")
     done = cli.run("chat", "s1", input=b"b\n")
