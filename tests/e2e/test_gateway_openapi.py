@@ -107,7 +107,7 @@ def test_answers_fit(gateway, document):
         return answer
 
     for path in ("/health", "/v1/health/live", "/v1/health/ready", "/version", "/metrics", "/openapi.json", "/v1/models",
-                 "/v1/server"):
+                 "/v1/server", "/v1/server?include_history=true"):
         checked("GET", path)
     assert checked("GET", "/v1/models/pixels").json["image"] is not None
     session = checked("POST", "/v1/sessions", {"model": "chat", "keep_transcript": True}, 201).json["id"]

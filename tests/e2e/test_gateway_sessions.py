@@ -7,7 +7,7 @@ from concurrent import futures
 import grpc
 import pytest
 from gateway_process import GatewayProcess, text_of
-from server_process import GOLDEN, ServerProcess
+from server_process import GOLDEN, ServerProcess, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +189,21 @@ def test_server_figures(gateway, session):
     assert sum(figures["sessions"].values()) >= 1
     assert figures["generation_tokens"] > 0 and figures["uptime"] > 0
     assert figures["draining"] is False
+
+
+def test_server_tells_what_was_since_its_start(gateway, session):
+    def told():
+        return gateway.get("/v1/server?include_history=true").json
+
+    wait_until(lambda: len(told()["history"]) >= 2, "the server has samples")
+    figures = told()
+    first, last = figures["history"][0], figures["history"][-1]
+    assert first["uptime"] < 1 and first["generation_tokens"] == 0
+    times = [sample["uptime"] for sample in figures["history"]]
+    assert times == sorted(times) and last["uptime"] <= figures["uptime"]
+    assert set(last["sessions"]) == set(last["state_bytes"]) == {"device", "host", "durable"}
+    assert "history" not in gateway.get("/v1/server").json
+    assert gateway.get("/v1/server?include_history=yes").error["param"] == "include_history"
 
 
 def test_sessions_outlive_the_gateway(gateway, stored, session):

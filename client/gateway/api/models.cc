@@ -4,6 +4,9 @@
 #include "client/gateway/api/answer.h"
 #include "client/gateway/api/models_json.h"
 #include "client/gateway/api/services.h"
+#include "client/gateway/api/session_target.h"
+#include "client/gateway/api/whole_reply.h"
+#include "client/gateway/openai/session_requests.h"
 #include "client/gateway/upstream/unary_call.h"
 
 namespace tvq::gateway {
@@ -38,14 +41,25 @@ asio::awaitable<void> Get(Services& services, Exchange& exchange, std::string na
 }
 
 asio::awaitable<void> Server(Services& services, Exchange& exchange) {
-  const auto info = co_await Unary<v1::GetServerInfoRequest, v1::GetServerInfoResponse>(
-      exchange, HeadersOf(exchange), services.upstream.Next(), &Models::PrepareAsyncGetServerInfo,
-      v1::GetServerInfoRequest());
-  if (info.ok()) {
-    co_await exchange.Respond(JsonResponse(Dump(ToJson(*info))));
-  } else {
-    co_await exchange.Respond(ErrorResponse(ToApiError(info.status())));
+  auto request = ParseServerInfo(QueryOf(exchange));
+  if (!request.ok()) {
+    co_await exchange.Respond(ErrorResponse(ToApiError(request.status())));
+    co_return;
   }
+  const bool history = request->include_history();
+  auto info = co_await Unary<v1::GetServerInfoRequest, v1::GetServerInfoResponse>(
+      exchange, HeadersOf(exchange), services.upstream.Next(), &Models::PrepareAsyncGetServerInfo,
+      *std::move(request));
+  if (!info.ok()) {
+    co_await exchange.Respond(ErrorResponse(ToApiError(info.status())));
+    co_return;
+  }
+  const auto write = [history](const v1::GetServerInfoResponse& reply) {
+    OrderedJson json = ToJson(reply);
+    if (history) json["history"] = HistoryJson(reply);
+    return Dump(json);
+  };
+  co_await RespondWith(services, exchange, *std::move(info), kObjectsMemory, write);
 }
 
 }  // namespace

@@ -33,6 +33,26 @@ OrderedJson TextsJson(const Texts& texts) {
   return json;
 }
 
+// What the server tells of now and what it tells of before.
+template <typename Message>
+void AddFigures(const Message& figures, OrderedJson* json) {
+  OrderedJson sessions = OrderedJson::object();
+  OrderedJson bytes = OrderedJson::object();
+  for (const v1::TierUse& tier : figures.tiers()) {
+    sessions[TierName(tier.tier())] = tier.sessions();
+    bytes[TierName(tier.tier())] = tier.state_bytes();
+  }
+  const auto& uptime = figures.uptime();
+  (*json)["uptime"] = static_cast<double>(uptime.seconds()) + uptime.nanos() * 1e-9;
+  (*json)["requests_running"] = figures.requests_running();
+  (*json)["requests_waiting"] = figures.requests_waiting();
+  (*json)["prefill_tokens_computed"] = figures.prefill_tokens_computed();
+  (*json)["prefill_tokens_reused"] = figures.prefill_tokens_reused();
+  (*json)["generation_tokens"] = figures.generation_tokens();
+  (*json)["sessions"] = std::move(sessions);
+  (*json)["state_bytes"] = std::move(bytes);
+}
+
 }  // namespace
 
 OrderedJson ToJson(const v1::SamplingParams& defaults) {
@@ -88,30 +108,26 @@ OrderedJson ToJson(const v1::Model& model) {
 }
 
 OrderedJson ToJson(const v1::GetServerInfoResponse& info) {
-  OrderedJson sessions = OrderedJson::object();
-  OrderedJson bytes = OrderedJson::object();
+  OrderedJson json = {{"object", "server"},
+                      {"version", info.version()},
+                      {"build", info.build()},
+                      {"device", info.device()},
+                      {"start_time", info.start_time().seconds()}};
+  AddFigures(info, &json);
   OrderedJson budget = OrderedJson::object();
-  for (const v1::TierUse& tier : info.tiers()) {
-    sessions[TierName(tier.tier())] = tier.sessions();
-    bytes[TierName(tier.tier())] = tier.state_bytes();
-    budget[TierName(tier.tier())] = tier.budget_bytes();
+  for (const v1::TierUse& tier : info.tiers()) budget[TierName(tier.tier())] = tier.budget_bytes();
+  json["draining"] = info.draining();
+  json["left_state_bytes"] = info.left_state_bytes();
+  json["state_budget_bytes"] = std::move(budget);
+  return json;
+}
+
+OrderedJson HistoryJson(const v1::GetServerInfoResponse& info) {
+  OrderedJson json = OrderedJson::array();
+  for (const v1::ServerSample& sample : info.history()) {
+    AddFigures(sample, &json.emplace_back(OrderedJson::object()));
   }
-  return {{"object", "server"},
-          {"version", info.version()},
-          {"build", info.build()},
-          {"device", info.device()},
-          {"start_time", info.start_time().seconds()},
-          {"uptime", static_cast<double>(info.uptime().seconds()) + info.uptime().nanos() * 1e-9},
-          {"draining", info.draining()},
-          {"requests_running", info.requests_running()},
-          {"requests_waiting", info.requests_waiting()},
-          {"prefill_tokens_computed", info.prefill_tokens_computed()},
-          {"prefill_tokens_reused", info.prefill_tokens_reused()},
-          {"generation_tokens", info.generation_tokens()},
-          {"left_state_bytes", info.left_state_bytes()},
-          {"sessions", std::move(sessions)},
-          {"state_bytes", std::move(bytes)},
-          {"state_budget_bytes", std::move(budget)}};
+  return json;
 }
 
 std::string Dump(const OrderedJson& json) {

@@ -13,7 +13,8 @@ using OrderedJson = nlohmann::ordered_json;
 // OpenAI's model object, and all that the server says beside it.
 OrderedJson ToJson(const v1::Model& model);
 OrderedJson ToJson(const v1::SamplingParams& defaults);
-OrderedJson ToJson(const v1::GetServerInfoResponse& info);
+OrderedJson ToJson(const v1::GetServerInfoResponse& info);  // but for its history
+OrderedJson HistoryJson(const v1::GetServerInfoResponse& info);
 
 // As one line; what is not UTF-8 becomes U+FFFD.
 std::string Dump(const OrderedJson& json);

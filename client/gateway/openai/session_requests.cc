@@ -176,6 +176,12 @@ absl::StatusOr<v1::CreateSessionRequest> ParseImport(const QueryMap& query,
   });
 }
 
+absl::StatusOr<v1::GetServerInfoRequest> ParseServerInfo(const QueryMap& query) {
+  return Parse<v1::GetServerInfoRequest>(ToJson(query), [&](Fields& fields, auto* info) {
+    info->set_include_history(fields.Bool("include_history").value_or(false));
+  });
+}
+
 absl::StatusOr<TokenizeBody> ParseTokenize(std::string_view body) {
   const absl::StatusOr<Json> json = Object(body);
   return Parse<TokenizeBody>(json, [&](Fields& fields, TokenizeBody* tokenize) {

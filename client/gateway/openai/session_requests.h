@@ -1,4 +1,5 @@
-// Bodies and queries of /v1/sessions. All answer INVALID_ARGUMENT that names the field.
+// Bodies and queries of /v1/sessions, /v1/server and what reads and writes tokens. All answer
+// INVALID_ARGUMENT that names the field.
 #ifndef TVQ_CLIENT_GATEWAY_OPENAI_SESSION_REQUESTS_H_
 #define TVQ_CLIENT_GATEWAY_OPENAI_SESSION_REQUESTS_H_
 
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "client/gateway/openai/conversation_body.h"
 #include "tvq/v1/generation.pb.h"
+#include "tvq/v1/model.pb.h"
 #include "tvq/v1/session.pb.h"
 
 namespace tvq::gateway {
@@ -44,6 +46,8 @@ absl::StatusOr<v1::GetSessionRequest> ParseGet(const QueryMap& query, const std:
 absl::StatusOr<v1::ListSessionsRequest> ParseList(const QueryMap& query);
 absl::StatusOr<v1::CreateSessionRequest> ParseImport(const QueryMap& query,
                                                      const std::string& idempotency_key);
+
+absl::StatusOr<v1::GetServerInfoRequest> ParseServerInfo(const QueryMap& query);
 
 // Of a text, or of a conversation, of which the model decides how it is given.
 struct TokenizeBody {

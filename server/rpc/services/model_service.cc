@@ -25,7 +25,13 @@ void ToProto(v1::SessionTier tier, const TierStats& stats, v1::TierUse* message)
 }  // namespace
 
 ModelService::ModelService(const CallContext& context, ServerDescription description)
-    : context_(context), description_(std::move(description)), start_(absl::Now()) {}
+    : context_(context),
+      description_(std::move(description)),
+      start_(absl::Now()),
+      sampler_(std::chrono::duration_cast<std::chrono::milliseconds>(ServerHistory::kFirstPeriod),
+               [this] { Sample(); }) {
+  Sample();
+}
 
 absl::Status ModelService::Describe(const ServedModel& model, int64_t quoted_tokens,
                                     v1::Model* message) const {
@@ -36,6 +42,33 @@ absl::Status ModelService::Describe(const ServedModel& model, int64_t quoted_tok
   return absl::OkStatus();
 }
 
+template <typename Message>
+std::chrono::nanoseconds ModelService::Tell(Message* message) const {
+  const std::chrono::nanoseconds uptime = std::chrono::steady_clock::now() - began_;
+  message->mutable_uptime()->set_seconds(uptime.count() / 1'000'000'000);
+  message->mutable_uptime()->set_nanos(static_cast<int32_t>(uptime.count() % 1'000'000'000));
+  const EngineStats stats = context_.engine->stats();
+  message->set_requests_running(stats.requests_running);
+  message->set_requests_waiting(stats.requests_waiting);
+  message->set_prefill_tokens_computed(stats.prefill_tokens_computed);
+  message->set_prefill_tokens_reused(stats.prefill_tokens_reused);
+  message->set_generation_tokens(stats.generation_tokens);
+  if (context_.sessions == nullptr) return uptime;
+  const SessionStats sessions = context_.sessions->stats();
+  ToProto(v1::SESSION_TIER_DEVICE, sessions.device, message->add_tiers());
+  ToProto(v1::SESSION_TIER_HOST, sessions.host, message->add_tiers());
+  ToProto(v1::SESSION_TIER_DURABLE, sessions.durable, message->add_tiers());
+  return uptime;
+}
+
+void ModelService::Sample() {
+  const MutexLock lock(&mutex_);
+  if (!history_.IsDue(std::chrono::steady_clock::now() - began_)) return;
+  v1::ServerSample sample;
+  const std::chrono::nanoseconds uptime = Tell(&sample);
+  history_.Add(uptime, std::move(sample));
+}
+
 void ModelService::Describe(v1::GetServerInfoResponse* message) const {
   message->set_version(description_.version);
   message->set_build(description_.build);
@@ -43,23 +76,9 @@ void ModelService::Describe(v1::GetServerInfoResponse* message) const {
   const int64_t start = absl::ToUnixNanos(start_);
   message->mutable_start_time()->set_seconds(start / 1'000'000'000);
   message->mutable_start_time()->set_nanos(static_cast<int32_t>(start % 1'000'000'000));
-  const int64_t uptime =
-      std::chrono::nanoseconds(std::chrono::steady_clock::now() - began_).count();
-  message->mutable_uptime()->set_seconds(uptime / 1'000'000'000);
-  message->mutable_uptime()->set_nanos(static_cast<int32_t>(uptime % 1'000'000'000));
   message->set_draining(*context_.draining);
-  const EngineStats stats = context_.engine->stats();
-  message->set_requests_running(stats.requests_running);
-  message->set_requests_waiting(stats.requests_waiting);
-  message->set_prefill_tokens_computed(stats.prefill_tokens_computed);
-  message->set_prefill_tokens_reused(stats.prefill_tokens_reused);
-  message->set_generation_tokens(stats.generation_tokens);
-  message->set_left_state_bytes(stats.state_bytes_left);
-  if (context_.sessions == nullptr) return;
-  const SessionStats sessions = context_.sessions->stats();
-  ToProto(v1::SESSION_TIER_DEVICE, sessions.device, message->add_tiers());
-  ToProto(v1::SESSION_TIER_HOST, sessions.host, message->add_tiers());
-  ToProto(v1::SESSION_TIER_DURABLE, sessions.durable, message->add_tiers());
+  message->set_left_state_bytes(context_.engine->stats().state_bytes_left);
+  Tell(message);
 }
 
 grpc::ServerUnaryReactor* ModelService::ListModels(grpc::CallbackServerContext* rpc,
@@ -94,8 +113,12 @@ grpc::ServerUnaryReactor* ModelService::GetServerInfo(grpc::CallbackServerContex
                                                       grpc::ByteBuffer* out) {
   return BeginUnaryCall<v1::GetServerInfoRequest, v1::GetServerInfoResponse>(
       context_, kGetServerInfo, rpc, in, out,
-      [this](const Caller&, const auto&, v1::GetServerInfoResponse* response) {
+      [this](const Caller&, const v1::GetServerInfoRequest& request,
+             v1::GetServerInfoResponse* response) {
         Describe(response);
+        if (!request.include_history()) return absl::OkStatus();
+        const MutexLock lock(&mutex_);
+        for (const v1::ServerSample& sample : history_.samples()) *response->add_history() = sample;
         return absl::OkStatus();
       });
 }

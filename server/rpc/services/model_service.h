@@ -7,7 +7,10 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "base/mutex.h"
+#include "base/ticker.h"
 #include "server/rpc/calls/call_context.h"
+#include "server/rpc/services/server_history.h"
 #include "tvq/v1/model.grpc.pb.h"
 
 namespace tvq {
@@ -40,11 +43,18 @@ class ModelService final : public RawModelService {
  private:
   absl::Status Describe(const ServedModel& model, int64_t quoted_tokens, v1::Model* message) const;
   void Describe(v1::GetServerInfoResponse* message) const;
+  // Into the fields that a response and a sample have both. Returns the uptime.
+  template <typename Message>
+  std::chrono::nanoseconds Tell(Message* message) const;
+  void Sample();
 
   const CallContext& context_;
   const ServerDescription description_;
   const absl::Time start_;  // a time of day
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  Mutex mutex_;
+  ServerHistory history_ ABSL_GUARDED_BY(mutex_);
+  Ticker sampler_;  // last: it uses all of the above
 };
 
 }  // namespace tvq
