@@ -8,8 +8,8 @@ const of = (id: string): string => `/v1/sessions/${encodeURIComponent(id)}`;
 export const models = async (api: Api, options: CallOptions = {}): Promise<Model[]> =>
   (await api.json<ListOf<Model>>('/v1/models', options)).data;
 
-export const serverInfo = (api: Api, options: CallOptions = {}): Promise<ServerInfo> =>
-  api.json<ServerInfo>('/v1/server', options);
+export const serverInfo = (api: Api, options: CallOptions = {}, history = false): Promise<ServerInfo> =>
+  api.json<ServerInfo>(`/v1/server${history ? '?include_history=true' : ''}`, options);
 
 export const createSession = (api: Api, body: { model: string; label?: string; ttl?: number }): Promise<Session> =>
   api.json<Session>('/v1/sessions', { method: 'POST', body: { keep_transcript: true, ...body } });

@@ -85,13 +85,10 @@ export interface ByTier {
   durable: number;
 }
 
-export interface ServerInfo {
-  version: string;
-  build: string;
-  device: string;
-  start_time: number;
+/** What the server does at a moment, and what it did until then. */
+export interface ServerSample {
+  /** In seconds. */
   uptime: number;
-  draining: boolean;
   requests_running: number;
   requests_waiting: number;
   prefill_tokens_computed: number;
@@ -99,4 +96,14 @@ export interface ServerInfo {
   generation_tokens: number;
   sessions: ByTier;
   state_bytes: ByTier;
+}
+
+export interface ServerInfo extends ServerSample {
+  version: string;
+  build: string;
+  device: string;
+  start_time: number;
+  draining: boolean;
+  /** From the start until now, oldest first, where it is asked for. */
+  history?: ServerSample[];
 }

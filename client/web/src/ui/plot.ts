@@ -1,6 +1,6 @@
 // Small line plots as SVG: series over time, each labelled with its newest value.
 
-import { el, fill, svg } from '../dom.ts';
+import { el, svg } from '../dom.ts';
 
 export interface Point {
   x: number;
@@ -35,27 +35,26 @@ export interface SeriesSpec {
 const WIDTH = 320;
 const HEIGHT = 96;
 
-/** Values of the last `seconds`, drawn on one scale; the caption says the newest ones. */
+/** What several series were at a time. */
+export interface Row {
+  x: number;
+  values: number[];
+}
+
+/** Series on one scale; the caption says their newest values. */
 export class TimePlot {
   readonly node: HTMLElement;
-  private readonly points: Point[][];
   private readonly lines: SVGPathElement[];
-  /** Means of the time before the first point. */
-  private earlier: { from: number; to: number; values: number[] } | null = null;
-  private readonly earlierLines: SVGPathElement[];
   private readonly values: HTMLElement[];
   private readonly topLabel = el('span', { class: 'plot-top', 'aria-hidden': 'true' });
 
   constructor(
     title: string,
-    private readonly series: SeriesSpec[],
-    private readonly seconds: number,
+    series: SeriesSpec[],
     private readonly format: (value: number) => string,
     private readonly integers = false,
   ) {
-    this.points = series.map(() => []);
     this.lines = series.map(({ className }) => svg('path', { class: `line ${className}`, fill: 'none' }));
-    this.earlierLines = series.map(({ className }) => svg('path', { class: `line mean ${className}`, fill: 'none' }));
     this.values = series.map(() => el('b', {}, '–'));
     const grid = [0, 0.5, 1].map((at) =>
       svg('line', { class: 'grid', x1: 0, x2: WIDTH, y1: at * HEIGHT, y2: at * HEIGHT }),
@@ -64,7 +63,6 @@ export class TimePlot {
       'svg',
       { viewBox: `0 -2 ${WIDTH} ${HEIGHT + 4}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' },
       ...grid,
-      ...this.earlierLines,
       ...this.lines,
     );
     const legend = series.map(({ name, className }, i) =>
@@ -78,44 +76,16 @@ export class TimePlot {
     );
   }
 
-  add(x: number, values: number[]): void {
-    values.forEach((y, i) => {
-      const points = this.points[i]!;
-      points.push({ x, y });
-      while (points.length > 0 && points[0]!.x < x - this.seconds) points.shift();
-      this.values[i]!.textContent = this.format(y);
-    });
-    this.draw(x);
-  }
-
-  /** Begins anew with what is known of the time before `to`: the values' means since `from`. */
-  begin(from: number, to: number, values: number[]): void {
-    this.clear();
-    this.earlier = { from, to, values };
-    this.draw(to);
-  }
-
-  clear(): void {
-    this.earlier = null;
-    this.points.forEach((points) => points.splice(0));
-    [...this.lines, ...this.earlierLines].forEach((line) => line.removeAttribute('d'));
-    this.values.forEach((value) => fill(value, '–'));
-  }
-
-  private draw(now: number): void {
-    if (this.earlier && this.earlier.to < now - this.seconds) this.earlier = null;
-    const { earlier } = this;
-    const highest = Math.max(...this.points.flat().map(({ y }) => y), ...(earlier?.values ?? []));
+  /** Draws rows, oldest first, of the time between `from` and `to`. */
+  show(rows: Row[], from: number, to: number): void {
+    const highest = Math.max(0, ...rows.flatMap(({ values }) => values));
     const top = niceTop(this.integers ? Math.max(highest, 1) : highest);
     this.topLabel.textContent = this.format(top);
-    // Until the time is full, what there is takes the room, but a minute at least.
-    const first = earlier?.from ?? this.points[0]?.[0]?.x ?? now;
-    const begin = Math.max(now - this.seconds, Math.min(first, now - 60));
-    this.series.forEach((_, i) => {
-      this.lines[i]!.setAttribute('d', path(this.points[i]!, begin, now, top, WIDTH, HEIGHT));
-      const y = earlier?.values[i] ?? 0;
-      const mean = earlier ? [Math.max(begin, earlier.from), earlier.to].map((x) => ({ x, y })) : [];
-      this.earlierLines[i]!.setAttribute('d', path(mean, begin, now, top, WIDTH, HEIGHT));
+    const newest = rows.at(-1);
+    this.lines.forEach((line, i) => {
+      const points = rows.map(({ x, values }) => ({ x, y: values[i]! }));
+      line.setAttribute('d', path(points, from, to, top, WIDTH, HEIGHT));
+      this.values[i]!.textContent = newest ? this.format(newest.values[i]!) : '–';
     });
   }
 }

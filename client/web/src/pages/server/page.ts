@@ -3,15 +3,17 @@
 import type { App, Page } from '../../app.ts';
 import { ApiError, isTimeout } from '../../api/errors.ts';
 import { serverInfo } from '../../api/sessions.ts';
-import type { ByTier, Model, ServerInfo } from '../../api/types.ts';
+import type { ByTier, Model, ServerInfo, ServerSample } from '../../api/types.ts';
 import { el, fill } from '../../dom.ts';
 import { bytes, count, duration, plural, short, significant } from '../../text/format.ts';
 import { Notice } from '../../ui/notice.ts';
-import { TimePlot } from '../../ui/plot.ts';
-import { rates, ratesSinceStart, type Rates } from './rates.ts';
+import { TimePlot, type Row } from '../../ui/plot.ts';
+import { browser } from '../../ui/store.ts';
+import { History, rates, RECENT_SECONDS } from './history.ts';
 
 const LOOK_MS = 2000;
-const WINDOW_SECONDS = 300;
+/** A server that is younger leaves room. */
+const SHORTEST_SECONDS = 60;
 /** How much fits changes with what runs: the models are asked again at every so many looks. */
 const LOOKS_PER_MODELS = 5;
 
@@ -47,7 +49,6 @@ class ServerPage implements Page {
       { name: 'read', className: 'a' },
       { name: 'read, spared by the cache', className: 'c' },
     ],
-    WINDOW_SECONDS,
     significant,
   );
   private readonly queue = new TimePlot(
@@ -56,13 +57,20 @@ class ServerPage implements Page {
       { name: 'running', className: 'b' },
       { name: 'waiting', className: 'a' },
     ],
-    WINDOW_SECONDS,
     count,
     true,
   );
-  private readonly sessions = new TimePlot('Sessions', TIERS, WINDOW_SECONDS, count, true);
-  private readonly states = new TimePlot('Bytes of state', TIERS, WINDOW_SECONDS, bytes, true);
-  private before: { info: ServerInfo; at: number } | null = null;
+  private readonly sessions = new TimePlot('Sessions', TIERS, count, true);
+  private readonly states = new TimePlot('Bytes of state', TIERS, bytes, true);
+  private readonly history = new History();
+  private readonly recent = el('input', {
+    type: 'checkbox',
+    checked: browser.get('plots') === 'recent',
+    onchange: () => {
+      browser.set('plots', this.recent.checked ? 'recent' : '');
+      this.draw();
+    },
+  });
   private timer: ReturnType<typeof setInterval> | null = null;
   private looks = 0;
   private looking = false;
@@ -81,12 +89,13 @@ class ServerPage implements Page {
       el(
         'section',
         {},
-        el('h2', {}, 'The last five minutes'),
+        el('h2', {}, "Since the server's start"),
         el(
           'p',
           { class: 'hint' },
-          'As this page saw them: the server keeps no history. Dashed is what it tells of the time before, the mean speed since its start.',
+          'The longer the server runs, the farther its samples of the past lie apart. Speed is the mean from one to the next.',
         ),
+        el('label', { class: 'tick' }, this.recent, el('span', {}, 'The last five minutes alone')),
         el('div', { class: 'plots' }, this.speed.node, this.queue.node, this.sessions.node, this.states.node),
       ),
       el('section', {}, el('h2', {}, 'Models'), this.models),
@@ -116,7 +125,7 @@ class ServerPage implements Page {
     try {
       // One attempt within a bounded time: the next look comes soon.
       const once = { signal: AbortSignal.timeout(LOOK_MS * 4), attempts: 1 };
-      this.tell(await serverInfo(this.app.api, once));
+      this.tell(await serverInfo(this.app.api, once, this.history.lacks(seconds())));
       if (this.looks % LOOKS_PER_MODELS === 0) {
         this.app.forget();
         fill(this.models, ...(await this.app.models(once)).map(card));
@@ -133,7 +142,6 @@ class ServerPage implements Page {
   }
 
   private tell(info: ServerInfo): void {
-    const at = performance.now() / 1000;
     this.say('state', info.draining ? 'draining: takes nothing new' : 'serving');
     this.say('up', duration(info.uptime));
     this.say('version', info.version);
@@ -141,21 +149,26 @@ class ServerPage implements Page {
     this.say('tokens read', count(info.prefill_tokens_computed));
     this.say('device', info.device);
     this.say('build', info.build);
-    const rate = this.before && rates(this.before.info, info, at - this.before.at);
-    if (rate) this.speed.add(at, figures(rate));
-    else this.beginSpeed(info, at);
-    this.queue.add(at, [info.requests_running, info.requests_waiting]);
-    const { sessions, state_bytes: states } = info;
-    this.sessions.add(at, [sessions.device, sessions.host, sessions.durable]);
-    this.states.add(at, [states.device, states.host, states.durable]);
-    this.before = { info, at };
+    this.history.add(info, seconds());
+    this.draw();
   }
 
-  /** The server keeps no history: its counters tell a mean since its start. */
-  private beginSpeed(info: ServerInfo, at: number): void {
-    const mean = ratesSinceStart(info);
-    if (mean) this.speed.begin(at - info.uptime, at, figures(mean));
-    else this.speed.clear();
+  private draw(): void {
+    const { samples } = this.history;
+    const now = samples.at(-1)?.uptime ?? 0;
+    const from = this.recent.checked ? now - RECENT_SECONDS : 0;
+    const begin = Math.min(Math.max(from, 0), now - SHORTEST_SECONDS);
+    const seen = samples.filter(({ uptime }) => uptime >= begin);
+    const show = (plot: TimePlot, of: (sample: ServerSample) => number[]): void =>
+      plot.show(
+        seen.map((sample) => ({ x: sample.uptime, values: of(sample) })),
+        begin,
+        now,
+      );
+    this.speed.show(speeds(seen), begin, now);
+    show(this.queue, (sample) => [sample.requests_running, sample.requests_waiting]);
+    show(this.sessions, ({ sessions }) => TIERS.map(({ key }) => sessions[key]));
+    show(this.states, ({ state_bytes: states }) => TIERS.map(({ key }) => states[key]));
   }
 
   private say(name: string, value: string): void {
@@ -163,7 +176,10 @@ class ServerPage implements Page {
   }
 }
 
-const figures = ({ generated, computed, reused }: Rates): number[] => [generated, computed, reused];
+const seconds = (): number => performance.now() / 1000;
+
+const speeds = (samples: ServerSample[]): Row[] =>
+  samples.slice(1).map((sample, i) => ({ x: sample.uptime, values: rates(samples[i]!, sample) }));
 
 function fact(name: string, value: string, title?: string): HTMLElement {
   return el('div', {}, el('dt', {}, name), el('dd', { title }, value));
