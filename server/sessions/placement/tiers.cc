@@ -176,9 +176,27 @@ void Tiers::MovePresent(Checkpoint* before, Checkpoint* after) {
   }
 }
 
-std::vector<std::string> Tiers::TakeParked() {
+std::vector<std::string> Tiers::TakeParked(size_t most) {
+  std::vector<std::string> ids;
+  std::vector<std::shared_ptr<Checkpoint>> seen;  // the last to let go must not have the mutex
   const MutexLock lock(&mutex_);
-  return std::exchange(parked_, {});
+  while (!parked_.empty() && ids.size() < most) {
+    Parked& next = parked_.front();
+    const std::shared_ptr<Checkpoint> checkpoint = next.checkpoint.lock();
+    if (checkpoint != nullptr && (seen.empty() || seen.back() != checkpoint)) {
+      seen.push_back(checkpoint);
+    }
+    // Where it is in memory again, it is noted again when it leaves.
+    const bool is_parked = checkpoint != nullptr && PlaceOf(*checkpoint) == Tier::kDurable;
+    const auto at = is_parked ? checkpoint->holders_.NextStored(next.told) : std::nullopt;
+    if (!at) {
+      parked_.pop_front();
+      continue;
+    }
+    if (ids.empty() || ids.back() != at->id) ids.push_back(at->id);
+    next.told = *at;
+  }
+  return ids;
 }
 
 Tiers::Found Tiers::Find(Checkpoint& checkpoint) {

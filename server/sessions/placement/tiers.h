@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -75,9 +76,9 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
 
   // A session's present state was at `before` and is at `after`; null: at none.
   void MovePresent(Checkpoint* before, Checkpoint* after);
-  // Ids of sessions and marks' sessions at states that left memory since the last call, and are on
-  // the durable tier alone if nobody has used them meanwhile.
-  std::vector<std::string> TakeParked();
+  // Ids of sessions and marks' sessions at states that left memory, and are on the durable tier
+  // alone; each is told once, `most` at a time. Empty: there are no more.
+  std::vector<std::string> TakeParked(size_t most);
 
   // Keeps a checkpoint from being moved.
   class Pin {
@@ -228,7 +229,12 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   int64_t host_used_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t host_reserved_ ABSL_GUARDED_BY(mutex_) = 0;  // of host_used_, by ReserveHost
   int64_t sessions_[3] ABSL_GUARDED_BY(mutex_) = {};   // by Tier of their present states
-  std::vector<std::string> parked_ ABSL_GUARDED_BY(mutex_);
+  // What left memory, and which of its holders were told of last.
+  struct Parked {
+    std::weak_ptr<Checkpoint> checkpoint;
+    StoredPlace told;
+  };
+  std::deque<Parked> parked_ ABSL_GUARDED_BY(mutex_);
   std::weak_ptr<Checkpoint> too_large_ ABSL_GUARDED_BY(mutex_);  // for host memory: to be stored
   int64_t device_wanted_ ABSL_GUARDED_BY(mutex_) = 0;            // free, for what waits; 0: nothing
   int64_t host_missing_ ABSL_GUARDED_BY(mutex_) = 0;             // for a checkpoint of the device

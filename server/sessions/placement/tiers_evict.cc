@@ -165,10 +165,8 @@ Tiers::GivenUp Tiers::DropFromHost(Checkpoint& victim) {
 }
 
 void Tiers::NoteParked(Checkpoint& checkpoint) {
-  if (checkpoint.device_ != nullptr || checkpoint.host_ != nullptr) return;
-  checkpoint.holders_.ForEach([this](const StoredPlace& at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    parked_.push_back(at.id);
-  });
+  if (PlaceOf(checkpoint) != Tier::kDurable) return;
+  parked_.push_back({.checkpoint = checkpoint.weak_from_this(), .told = {}});
 }
 
 bool Tiers::EvictOneFromHost() {

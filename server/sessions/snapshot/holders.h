@@ -4,7 +4,6 @@
 
 #include <compare>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <set>
@@ -21,7 +20,7 @@ struct StoredPlace {
 };
 
 // Each holder by its place, and whether the durable tier has the state there. There may be very
-// many: only ForEach looks at more than a few. Thread-compatible.
+// many: nothing looks at more than a few. Thread-compatible.
 class Holders {
  public:
   bool empty() const { return stored_.empty() && unstored_.empty(); }
@@ -49,12 +48,6 @@ class Holders {
   bool HasUnstored(const std::string& id) const {
     const auto first = unstored_.lower_bound({id, std::numeric_limits<int64_t>::min()});
     return first != unstored_.end() && first->id == id;
-  }
-
-  void ForEach(const std::function<void(const StoredPlace& at)>& visit) const {
-    for (const auto* const places : {&stored_, &unstored_}) {
-      for (const StoredPlace& at : *places) visit(at);
-    }
   }
 
  private:

@@ -352,16 +352,21 @@ int64_t Store::Flush(SteadyTime until) {
 }
 
 int64_t Store::UnloadParked() {
-  std::vector<std::string> ids = tiers_->TakeParked();
+  std::vector<std::string> ids;
   {
     const MutexLock lock(&mutex_);
-    for (std::string& id : std::exchange(parked_, {})) ids.push_back(std::move(id));
+    ids.swap(parked_);
   }
   int64_t unloaded = 0;
   for (std::span<std::string> rest = ids; !rest.empty() && !stopping_;) {
     const auto next = rest.first(std::min(rest.size(), kUnloadsAtOnce));
     unloaded += Unload(next);
     rest = rest.subspan(next.size());
+  }
+  while (!stopping_) {
+    ids = tiers_->TakeParked(kUnloadsAtOnce);
+    if (ids.empty()) break;
+    unloaded += Unload(ids);
   }
   return unloaded;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,46 @@ bool Park(StoreHarness& h, const std::function<bool()>& parked) {
     budget.ReportShortage(budget.total());
     return parked();
   });
+}
+
+// A state with very many holders leaves memory as fast as another: who they are is told in pieces.
+TEST(ManyHoldersTest, AreToldInPiecesWhenTheirStateLeavesMemory) {
+  constexpr int kHolders = 2500;
+  StoreHarness h;
+  MemoryTier durable(std::make_shared<MemoryDisk>());
+  const auto tiers =
+      Tiers::Create({.engine = h.engine, .host_bytes = 1'000'000, .durable = &durable});
+  std::vector<std::shared_ptr<Checkpoint>> parked;
+  std::set<std::string> expected;
+  for (const std::string of : {"a", "b", "c"}) {
+    auto next = h.Compute(std::nullopt, "text");
+    ASSERT_TRUE(next.ok()) << next.status();
+    parked.push_back(tiers->Add(0, *std::move(next)));
+    for (int i = 0; i < kHolders; ++i) {
+      const std::string id = of + std::to_string(i);
+      for (const int64_t version : {1, 2}) {  // of a session and of its mark
+        tiers->Hold(*parked.back(), {id, version});
+        tiers->SetStored(*parked.back(), {id, version});
+      }
+      if (of != "c") expected.insert(id);
+    }
+  }
+  const auto all_parked = [&] {
+    return std::ranges::all_of(
+        parked, [&](const auto& one) { return tiers->Where(*one) == Tier::kDurable; });
+  };
+  ASSERT_TRUE(Park(h, all_parked));
+  parked.pop_back();  // its sessions were deleted meanwhile
+  std::vector<std::string> told;
+  while (true) {
+    const std::vector<std::string> ids = tiers->TakeParked(1000);
+    if (ids.empty()) break;
+    EXPECT_LE(ids.size(), 1000u);
+    told.insert(told.end(), ids.begin(), ids.end());
+  }
+  EXPECT_EQ(told.size(), expected.size()) << "each once";
+  EXPECT_EQ(std::set<std::string>(told.begin(), told.end()), expected);
+  tiers->Stop();
 }
 
 TEST(ManyHoldersTest, AreNotAllAskedForACopy) {
