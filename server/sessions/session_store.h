@@ -98,6 +98,10 @@ struct SessionPage {
   std::string next_page_token;  // empty: the last page
 };
 
+// Asked by an export for room before it takes it: for `kept` bytes until the stream is read, of a
+// snapshot of `total`. It is asked again, for all in all, when more is known. Empty: there is room.
+using ExportRoom = std::function<absl::Status(int64_t kept, int64_t total)>;
+
 // What a state may have grown by when it is uploaded, unless the operator says otherwise: uploads
 // lie in host memory that nothing else is planned for.
 inline constexpr int64_t kMostUploadGrowth = int64_t{256} << 20;
@@ -184,8 +188,10 @@ class SessionStore {
   virtual absl::StatusOr<SessionView> Save(const SessionCall& call) = 0;
   virtual absl::Status Delete(const SessionCall& call) = 0;
 
-  // Of the committed state, also while another call works on the session.
-  virtual absl::StatusOr<std::unique_ptr<SnapshotStream>> Export(const SessionCall& call) = 0;
+  // Of the committed state, also while another call works on the session. An error of `room` is
+  // returned.
+  virtual absl::StatusOr<std::unique_ptr<SnapshotStream>> Export(const SessionCall& call,
+                                                                 const ExportRoom& room) = 0;
   virtual int64_t max_upload_bytes() const = 0;
   virtual std::unique_ptr<SnapshotUpload> NewUpload() = 0;
   // INVALID_ARGUMENT for a corrupt snapshot.

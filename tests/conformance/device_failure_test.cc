@@ -89,7 +89,7 @@ class SmallServer {
 
   // The state in a session's snapshot; ahead of it come times that reading changes.
   absl::StatusOr<std::string> Export(const std::string& id) {
-    auto stream = store_->Export({.id = id});
+    auto stream = store_->Export({.id = id}, {});
     if (!stream.ok()) return stream.status();
     std::string bytes;
     while (true) {

@@ -125,7 +125,7 @@ void CheckSnapshot(const std::string& bytes, const SessionRecord& record) {
 void CheckSession(const std::string& owner, const SessionView& view) {
   SessionStore& store = *TheWorld().store;
   const SessionCall call{.owner = owner, .id = view.record.id};
-  const auto exported = store.Export(call);
+  const auto exported = store.Export(call, {});
   Expect(exported.ok());
   CheckSnapshot(Drain(**exported), view.record);
   const auto transcript = store.Transcript(owner, call.id);

@@ -60,7 +60,8 @@ class Store final : public SessionStore {
   absl::StatusOr<SessionView> Rewind(const SessionCall& call, const std::string& name) override;
   absl::StatusOr<SessionView> Save(const SessionCall& call) override;
   absl::Status Delete(const SessionCall& call) override;
-  absl::StatusOr<std::unique_ptr<SnapshotStream>> Export(const SessionCall& call) override;
+  absl::StatusOr<std::unique_ptr<SnapshotStream>> Export(const SessionCall& call,
+                                                         const ExportRoom& room) override;
   int64_t max_upload_bytes() const override;
   std::unique_ptr<SnapshotUpload> NewUpload() override;
   absl::StatusOr<SessionView> Import(const std::string& owner, const CreateOptions& options,
@@ -280,7 +281,8 @@ class Store final : public SessionStore {
   };
   absl::StatusOr<std::unique_ptr<SnapshotStream>> OpenExport(const SessionCall& call,
                                                              const SessionContent& content,
-                                                             SessionRecord record);
+                                                             SessionRecord record,
+                                                             const ExportRoom& room);
   absl::StatusOr<Uploaded> Open(const std::string& model_name, const Blob& blob,
                                 ByteSource* source);
   absl::StatusOr<Checked> Check(const std::string& model_name,
@@ -290,7 +292,8 @@ class Store final : public SessionStore {
   // Of a moment of the content, which is of the record's version.
   absl::StatusOr<std::unique_ptr<SnapshotStream>> Snapshot(const SessionContent& content,
                                                            const SessionRecord& record,
-                                                           Moment moment, Replies replies);
+                                                           Moment moment, Replies replies,
+                                                           const ExportRoom& room);
 
   // store_hand_over.cc
   class StoreAdoption;

@@ -20,7 +20,7 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::ExportPart(const std::str
     record = entry->Record();
   }
   if (!content->model) return NotServed(content->record);
-  if (mark.empty()) return Snapshot(*content, record, content->present, content->replies);
+  if (mark.empty()) return Snapshot(*content, record, content->present, content->replies, {});
   const KeptMark* const kept = content->FindMark(mark);
   if (kept == nullptr) {
     return absl::NotFoundError(absl::StrCat("session ", id, " has no mark ", Quoted(mark)));
@@ -29,7 +29,7 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::ExportPart(const std::str
   record.position = kept->record.position;
   record.answer_end = kept->record.answer_end;
   record.marks.clear();
-  return Snapshot(*content, record, kept->moment, {});
+  return Snapshot(*content, record, kept->moment, {}, {});
 }
 
 class Store::StoreAdoption : public Adoption {

@@ -106,10 +106,11 @@ absl::StatusOr<SnapshotHead> ReadHead(const Blob& blob, ByteSource* source) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Export(const SessionCall& call) {
+absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Export(const SessionCall& call,
+                                                                     const ExportRoom& room) {
   std::unique_ptr<SnapshotStream> stream;
   const auto read = [&](const SessionContent& content, const SessionView& view) {
-    auto opened = OpenExport(call, content, view.record);
+    auto opened = OpenExport(call, content, view.record, room);
     if (!opened.ok()) return opened.status();
     stream = *std::move(opened);
     return absl::OkStatus();
@@ -120,26 +121,37 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Export(const SessionCall&
 
 absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::OpenExport(const SessionCall& call,
                                                                   const SessionContent& content,
-                                                                  SessionRecord record) {
+                                                                  SessionRecord record,
+                                                                  const ExportRoom& room) {
   if (!content.model) return NotServed(record);
   if (auto status = CheckVersion(call, record); !status.ok()) return status;
   record.marks.clear();
-  return Snapshot(content, record, content.present, content.replies);
+  return Snapshot(content, record, content.present, content.replies, room);
 }
 
 absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Snapshot(const SessionContent& content,
                                                                 const SessionRecord& record,
-                                                                Moment moment, Replies replies) {
-  if (auto status = Load(content, record.version, moment, &replies); !status.ok()) return status;
+                                                                Moment moment, Replies replies,
+                                                                const ExportRoom& room) {
   const ModelInfo& info = model(*content.model).info();
+  const int64_t ids = record.has_transcript ? record.position : 0;
+  const int64_t image_bytes = moment.checkpoint != nullptr ? moment.checkpoint->image_bytes()
+                                                           : StateImageBytes(info, {});
+  const auto ask = [&room](int64_t kept, int64_t rest) {
+    return room ? room(kept, kept + rest) : absl::OkStatus();
+  };
+  const int64_t known = ids * int64_t{sizeof(int32_t)} + replies.bytes();
+  if (auto status = ask(known, image_bytes); !status.ok()) return status;
+  if (auto status = Load(content, record.version, moment, &replies); !status.ok()) return status;
   Tiers::ImageReader image{StateImageBytes(info, {}), NewImageSource(info, {})};
   if (moment.checkpoint != nullptr) {
     auto opened = tiers_->OpenImage(moment.checkpoint);
     if (!opened.ok()) return opened.status();
     image = *std::move(opened);
   }
-  return NewSnapshotStream(Head(record, record.version, moment, replies, image.bytes),
-                           std::move(image.source));
+  const SnapshotHead head = Head(record, record.version, moment, replies, image.bytes);
+  if (auto status = ask(SnapshotHeadBytes(head), image.bytes); !status.ok()) return status;
+  return NewSnapshotStream(head, std::move(image.source));
 }
 
 int64_t Store::max_upload_bytes() const {

@@ -90,7 +90,7 @@ class AnswerRoomTest : public testing::Test {
     EXPECT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
     // Larger than what gRPC takes of a client that reads only its beginning.
-    ON_CALL(store_, Export(_)).WillByDefault([](auto&) { return NewZeros(64 * kChunk); });
+    ON_CALL(store_, Export(_, _)).WillByDefault([](auto&, auto&) { return NewZeros(64 * kChunk); });
     ON_CALL(store_, ToSnapshot(_, _)).WillByDefault([](auto&, auto) {
       return NewZeros(kSnapshot);
     });

@@ -73,7 +73,7 @@ class MockSessionStore : public SessionStore {
               (override));
   MOCK_METHOD(absl::StatusOr<SessionView>, Save, (const SessionCall&), (override));
   MOCK_METHOD(absl::Status, Delete, (const SessionCall&), (override));
-  MOCK_METHOD(absl::StatusOr<Bytes>, Export, (const SessionCall&), (override));
+  MOCK_METHOD(absl::StatusOr<Bytes>, Export, (const SessionCall&, const ExportRoom&), (override));
   MOCK_METHOD(int64_t, max_upload_bytes, (), (const, override));
   MOCK_METHOD(Upload, NewUpload, (), (override));
   MOCK_METHOD(absl::StatusOr<SessionView>, Import,

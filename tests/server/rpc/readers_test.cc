@@ -49,7 +49,7 @@ class ReadersTest : public testing::Test {
   explicit ReadersTest(std::chrono::milliseconds stall_timeout,
                        int64_t max_answer_bytes = ServerOptions().max_answer_bytes)
       : engine_({}, Options(stall_timeout)) {
-    ON_CALL(store_, Export(_)).WillByDefault([](auto&) { return NewZeros(kManyBytes); });
+    ON_CALL(store_, Export(_, _)).WillByDefault([](auto&, auto&) { return NewZeros(kManyBytes); });
     ON_CALL(store_, ToSnapshot(_, _)).WillByDefault([](auto&, auto) {
       return NewZeros(kManyBytes);
     });
@@ -295,11 +295,25 @@ TEST_F(ManyReadersTest, TakeNoMoreThanThereIsForAnswers) {
 
 // A long transcript, say.
 TEST_F(ManyReadersTest, CountWhatASnapshotKeeps) {
-  ON_CALL(store_, Export(_)).WillByDefault([](auto&) {
+  ON_CALL(store_, Export(_, _)).WillByDefault([](auto&, auto&) {
     return NewZeros(kManyBytes, /*kept_bytes=*/int64_t{1} << 20);
   });
   ASSERT_TRUE(BeginExport());
   EXPECT_FALSE(BeginExport()) << "there is room for one more chunk, but not for what is kept";
+}
+
+TEST_F(ManyReadersTest, CountASnapshotBeforeItIsMade) {
+  ASSERT_TRUE(BeginExport());
+  bool made = false;
+  ON_CALL(store_, Export(_, _))
+      .WillByDefault([&](auto&, const ExportRoom& room)
+                         -> absl::StatusOr<std::unique_ptr<SnapshotStream>> {
+        if (auto status = room(kManyBytes, kManyBytes); !status.ok()) return status;
+        made = true;
+        return NewZeros(kManyBytes);
+      });
+  EXPECT_FALSE(BeginExport());
+  EXPECT_FALSE(made);
 }
 
 TEST_F(ManyReadersTest, GiveBackWhatTheyTook) {

@@ -63,7 +63,7 @@ TEST_F(DamagedSessionsTest, SaysWhatIsLostAndGoesBackOnlyWhenAsked) {
   Restart();
 
   ExpectLost(h_.store->Acquire(call).status(), call.id, 4);
-  ExpectLost(h_.store->Export(call).status(), call.id, 4);
+  ExpectLost(h_.store->Export(call, {}).status(), call.id, 4);
   ExpectLost(h_.store->Transcript("", call.id).status(), call.id, 4);
   ExpectLost(h_.store->Mark(call, "n").status(), call.id, 4);
   ExpectLost(h_.store->Fork(call, {}).status(), call.id, 4);
@@ -135,7 +135,7 @@ TEST_F(DamagedSessionsTest, WithoutARecordItIsTheirsWhoKnowTheId) {
   Restart();
   ExpectLost(h_.store->Acquire(call).status(), call.id, 2);
   ExpectLost(h_.store->Get("ann", call.id).status(), call.id, 2);
-  ExpectLost(h_.store->Export(call).status(), call.id, 2);
+  ExpectLost(h_.store->Export(call, {}).status(), call.id, 2);
   ExpectLost(h_.store->Fork(call, {}).status(), call.id, 2);
   EXPECT_TRUE(h_.store->List("ann", {}, 10, "")->sessions.empty());
   ASSERT_TRUE(h_.store->Delete(call).ok());

@@ -295,7 +295,7 @@ TEST(DurableSessionsTest, ReadsOneVersionWhileCallsCommit) {
 
   busy = false;
   h.Restart();
-  const auto stream = h.store->Export({.id = call.id});
+  const auto stream = h.store->Export({.id = call.id}, {});
   ASSERT_TRUE(stream.ok()) << stream.status();
   std::string snapshot = *(*stream)->Next((*stream)->total_bytes());
   h.disk->fail = nullptr;

@@ -118,7 +118,7 @@ TEST(GrowingSessionsTest, AShorterContextLengthDamagesNothing) {
   const auto lease = then.store->Acquire(call);
   ASSERT_TRUE(lease.ok()) << lease.status();
   EXPECT_EQ((*lease)->Start()->position, 60);
-  const auto stream = then.store->Export(call);
+  const auto stream = then.store->Export(call, {});
   ASSERT_TRUE(stream.ok()) << stream.status();
   const auto bytes = (*stream)->Next((*stream)->total_bytes());
   ASSERT_TRUE(bytes.ok()) << bytes.status();

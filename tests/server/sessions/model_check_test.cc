@@ -214,7 +214,7 @@ class Check {
   }
 
   void Transfer(const std::string& id, Reference& reference) {
-    const auto stream = h_.store->Export({.id = id});
+    const auto stream = h_.store->Export({.id = id}, {});
     if (!Done(stream.status())) return;
     const auto bytes = (*stream)->Next((*stream)->total_bytes());
     ASSERT_TRUE(bytes.ok()) << bytes.status();

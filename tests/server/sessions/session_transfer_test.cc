@@ -11,6 +11,7 @@
 #include "server/sessions/snapshot/frame.h"
 #include "server/sessions/snapshot/snapshot.h"
 #include "tests/server/sessions/byte_vector.h"
+#include "tests/server/sessions/durable_harness.h"
 #include "tests/server/sessions/memory_tier.h"
 #include "tests/server/sessions/store_harness.h"
 
@@ -33,7 +34,7 @@ std::string Drain(SnapshotStream& stream, int64_t chunk = 100) {
 }
 
 std::string Export(StoreHarness& h, const SessionCall& call) {
-  const auto stream = h.store->Export(call);
+  const auto stream = h.store->Export(call, {});
   EXPECT_TRUE(stream.ok()) << stream.status();
   return stream.ok() ? Drain(**stream) : "";
 }
@@ -77,12 +78,44 @@ TEST(SessionTransferTest, AStreamSaysWhatItKeeps) {
   const SessionCall call{.id = h.Create()}, silent{.id = h.Create({.keep_transcript = false})};
   ASSERT_TRUE(h.Append(call, text).ok());
   ASSERT_TRUE(h.Append(silent, text).ok());
-  const auto stream = h.store->Export(call), without = h.store->Export(silent);
+  const auto stream = h.store->Export(call, {}), without = h.store->Export(silent, {});
   ASSERT_TRUE(stream.ok()) << stream.status();
   ASSERT_TRUE(without.ok()) << without.status();
   EXPECT_GE((*stream)->kept_bytes(), 5000 * int64_t{sizeof(int32_t)});
   EXPECT_GT((*without)->kept_bytes(), 0);
   EXPECT_LT((*without)->kept_bytes(), 5000);
+}
+
+TEST(SessionTransferTest, AnExportAsksForRoomBeforeItTakesIt) {
+  DurableHarness h;
+  const std::string text(5000, 'x');
+  const SessionCall call{.id = h.Create()};
+  ASSERT_TRUE(h.Append(call, text).ok());
+  ASSERT_TRUE(h.store->Save(call).ok());
+  h.Restart();
+  h.disk->gets = 0;
+  int asked = 0;
+  const auto full = [&](int64_t kept, int64_t total) {
+    ++asked;
+    EXPECT_GE(kept, 5000 * int64_t{sizeof(int32_t)});
+    EXPECT_GT(total, kept);
+    return absl::ResourceExhaustedError("full");
+  };
+  EXPECT_TRUE(absl::IsResourceExhausted(h.store->Export(call, full).status()));
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(h.disk->gets, 0) << "nothing was read";
+
+  int64_t last_kept = 0, last_total = 0;
+  const auto room = [&](int64_t kept, int64_t total) {
+    EXPECT_GE(kept, last_kept);
+    last_kept = kept;
+    last_total = total;
+    return absl::OkStatus();
+  };
+  const auto stream = h.store->Export(call, room);
+  ASSERT_TRUE(stream.ok()) << stream.status();
+  EXPECT_EQ((*stream)->kept_bytes(), last_kept);
+  EXPECT_EQ((*stream)->total_bytes(), last_total);
 }
 
 TEST(SessionTransferTest, MovesASessionToAnotherServer) {
@@ -107,7 +140,7 @@ TEST(SessionTransferTest, MovesASessionToAnotherServer) {
     return h.Image(*h.Working((*h.store->Acquire(c))->Start())->state);
   };
   EXPECT_EQ(image(from, call), image(to, copy));
-  EXPECT_EQ(Export(to, copy).size(), static_cast<size_t>((*to.store->Export(copy))->total_bytes()));
+  EXPECT_EQ(Export(to, copy).size(), static_cast<size_t>((*to.store->Export(copy, {}))->total_bytes()));
 }
 
 TEST(SessionTransferTest, ExportsTheCommittedStateWhileAnotherCallWorks) {
@@ -115,7 +148,7 @@ TEST(SessionTransferTest, ExportsTheCommittedStateWhileAnotherCallWorks) {
   const SessionCall call{.id = h.Create()};
   ASSERT_TRUE(h.Append(call, "done").ok());
   auto lease = h.store->Acquire(call);
-  const auto stream = h.store->Export(call);
+  const auto stream = h.store->Export(call, {});
   ASSERT_TRUE(stream.ok()) << stream.status();
   ASSERT_TRUE((*lease)->Commit(*h.Compute((*lease)->Start(), " and more"), "").ok());
   lease->reset();

@@ -67,7 +67,7 @@ TEST_P(SharedTierTest, StoresWhatIsMadeUnlessAskedNotTo) {
   ASSERT_TRUE(forks.ok()) << forks.status();
   for (const SessionView& fork : *forks) s.a.ExpectHolds({.id = fork.record.id}, "text");
 
-  const auto stream = s.b.store->Export(call);
+  const auto stream = s.b.store->Export(call, {});
   ASSERT_TRUE(stream.ok()) << stream.status();
   auto upload = s.b.store->NewUpload();
   while (true) {
@@ -310,7 +310,7 @@ TEST_P(SharedTierTest, LooksAtWhatTheOwnerStored) {
   ASSERT_TRUE(s.b.Append(call, " three").ok());
   EXPECT_EQ(s.a.store->Transcript("", call.id)->tokens.Ids().size(), 13u);
   ASSERT_TRUE(s.b.Append(call, " four").ok());
-  EXPECT_TRUE(s.a.store->Export({.id = call.id, .expected_version = 5}).ok());
+  EXPECT_TRUE(s.a.store->Export({.id = call.id, .expected_version = 5}, {}).ok());
   EXPECT_TRUE(s.b.store->Get("", call.id).ok());
   EXPECT_EQ(s.b.store->Records().front().version, 5) << "nobody took it from its owner";
   ASSERT_TRUE(s.b.store->Delete({.id = call.id}).ok());
@@ -356,7 +356,7 @@ TEST_P(SharedTierTest, StoresNoHalfOfWhatTheTierLost) {
     ASSERT_TRUE(s.a.store->Acquire(call).ok());
     while (s.a.store->UnloadParked() > 0) {
     }
-    ASSERT_TRUE(s.a.store->Export(call).ok());
+    ASSERT_TRUE(s.a.store->Export(call, {}).ok());
     EXPECT_EQ(s.a.store->Get("", call.id)->tier, Tier::kHost);
     s.a.store->CheckInstance();
     storage_->LoseAll();

@@ -58,17 +58,17 @@ class SlowExportTest : public testing::TestWithParam<Way> {
 TEST_P(SlowExportTest, LetsTheStateLeaveTheDevice) {
   const SessionCall call{.id = h_.Create()};
   ASSERT_TRUE(h_.Append(call, "text").ok());
-  const auto whole = h_.store->Export(call);
+  const auto whole = h_.store->Export(call, {});
   ASSERT_TRUE(whole.ok()) << whole.status();
   const std::string expected = Rest(**whole);
   ASSERT_GT(expected.size(), 1000u);
 
   for (const int64_t first : {int64_t{0}, int64_t(expected.size()) - 500}) {
     ASSERT_TRUE(h_.Append(call, "more").ok());  // its state is on the device again
-    const auto again = h_.store->Export(call);
+    const auto again = h_.store->Export(call, {});
     ASSERT_TRUE(again.ok()) << again.status();
     const std::string now = Rest(**again);
-    const auto slow = h_.store->Export(call);
+    const auto slow = h_.store->Export(call, {});
     ASSERT_TRUE(slow.ok()) << slow.status();
     std::string read;
     if (first > 0) read = *(*slow)->Next(first);

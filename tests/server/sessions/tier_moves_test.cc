@@ -205,7 +205,7 @@ TEST(TierMovesTest, ExportsOfStoredSessionsStayWithinHostMemory) {
   std::vector<std::unique_ptr<SnapshotStream>> readers;
   std::vector<SessionCall> refused;
   for (const SessionCall& call : calls) {
-    auto stream = h.store->Export(call);
+    auto stream = h.store->Export(call, {});
     if (stream.ok()) {
       readers.push_back(*std::move(stream));
     } else {
@@ -217,7 +217,7 @@ TEST(TierMovesTest, ExportsOfStoredSessionsStayWithinHostMemory) {
   EXPECT_GE(readers.size(), 2u);
   ASSERT_FALSE(refused.empty());
   readers.clear();
-  for (const SessionCall& call : refused) EXPECT_TRUE(h.store->Export(call).ok()) << "one by one";
+  for (const SessionCall& call : refused) EXPECT_TRUE(h.store->Export(call, {}).ok()) << "one by one";
 }
 
 TEST(TierMovesTest, StoresWhatIsLargerThanHostMemoryFromTheDevice) {

@@ -36,13 +36,19 @@ void ExportCall::Open(const grpc::ByteBuffer& request) {
   if (auto status = ParseMessage(request, &message); !status.ok()) return Refuse(status);
   const auto call = ToSessionCall(message, scope_.caller().owner);
   if (!call.ok()) return Refuse(call.status());
-  auto stream = context_.sessions->Export(*call);
-  if (!stream.ok()) return Refuse(stream.status());
   room_ = ByteQuota::Share(context_.answers, scope_.caller().sharer);
-  const int64_t chunk = std::min(kSnapshotChunkBytes, (*stream)->total_bytes());
-  if (auto status = room_.Add(chunk + (*stream)->kept_bytes()); !status.ok()) return Refuse(status);
+  auto stream = context_.sessions->Export(
+      *call, [this](int64_t kept, int64_t total) { return TakeRoom(kept, total); });
+  if (!stream.ok()) return Refuse(stream.status());
+  const auto status = TakeRoom((*stream)->kept_bytes(), (*stream)->total_bytes());
+  if (!status.ok()) return Refuse(status);
   sender_.Start(*std::move(stream));
   SendNext();
+}
+
+absl::Status ExportCall::TakeRoom(int64_t kept, int64_t total) {
+  const int64_t wanted = kept + std::min(kSnapshotChunkBytes, total);
+  return room_.Add(std::max(int64_t{0}, wanted - room_.bytes()));
 }
 
 void ExportCall::SendNext() {

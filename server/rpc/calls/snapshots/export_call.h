@@ -5,6 +5,7 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -31,6 +32,8 @@ class ExportCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
  private:
   void Open(const grpc::ByteBuffer& request);
+  // Makes room for what the stream keeps and one chunk; also when it has some already.
+  absl::Status TakeRoom(int64_t kept, int64_t total);
   void SendNext();
   void Refuse(const absl::Status& status);
   void End(const absl::Status& status);
