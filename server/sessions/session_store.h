@@ -30,7 +30,8 @@ struct SessionOptions {
   int64_t host_bytes = 0;  // of states in host memory; room for one at least
   absl::Duration default_ttl = absl::InfiniteDuration();
   bool keep_transcript = true;         // when a session does not say
-  int64_t max_sessions_per_owner = 0;  // 0: no limit
+  int64_t max_sessions = 1'000'000;    // of all owners; 0: no limit
+  int64_t max_sessions_per_owner = 0;  // 0: no limit but that an owner leaves some to others
   int64_t max_bytes_per_owner = 0;     // of states, marks, transcripts, replies; 0: no limit
   int64_t max_snapshot_bytes = 0;      // of an import; 0: what the largest model needs, and more
   int64_t prefix_bytes = 0;            // of states of common prompts; 0: none are kept

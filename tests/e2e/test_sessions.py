@@ -330,6 +330,20 @@ def test_limit_per_key(start):
     client.create()
 
 
+def test_limit_of_all(start):
+    client = SessionClient(start("--max-sessions", 2))
+    kept = [client.create()]
+    with pytest.raises(grpc.RpcError, match="the limit of 2 .--max-sessions."):
+        client.fork(kept[0].id, count=2)
+    kept.append(client.create())
+    with pytest.raises(grpc.RpcError, match="the limit of 2 .--max-sessions.") as caught:
+        client.create()
+    assert caught.value.code() == Code.RESOURCE_EXHAUSTED
+    assert int(dict(caught.value.trailing_metadata())["grpc-retry-pushback-ms"]) > 0
+    client.delete(kept[0].id)
+    client.create()
+
+
 def test_owners_do_not_see_each_other(start, tmp_path):
     import hashlib
     keys = tmp_path / "keys"

@@ -159,6 +159,9 @@ class Store final : public SessionStore {
   // Whether the owner may have so many more.
   absl::Status CheckCount(const std::string& owner, size_t more) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same, but for what is said of each owner alone.
+  absl::Status CheckTotal(const std::string& owner, int64_t more) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Stores them, as `durability` wants it, and ends their leases; all or none.
   absl::StatusOr<std::vector<SessionView>> FinishMaking(const std::vector<EntryPtr>& entries,
                                                         Durability durability);

@@ -1,8 +1,10 @@
 // Making, finding and removing sessions.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/fair_share.h"
 #include "base/quoted.h"
 #include "server/sessions/record/record_json.h"
 #include "server/sessions/record/session_id.h"
@@ -12,6 +14,7 @@
 namespace tvq {
 namespace {
 
+constexpr int64_t kShare = 15;    // an owner may have so many times what it leaves to others
 constexpr int kMaxReadings = 10;  // each but the first follows a commit
 // Sessions that a list looks at while others wait for the mutex: some tenths of a millisecond.
 constexpr int64_t kLooksForList = 1000;
@@ -134,9 +137,24 @@ SessionView Store::View(const SessionEntry& entry) const {
 absl::Status Store::CheckCount(const std::string& owner, size_t more) const {
   const int64_t count = table_.CountOf(owner);
   const int64_t limit = options_.max_sessions_per_owner;
-  if (limit == 0 || count + static_cast<int64_t>(more) <= limit) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("sessions: there are ", count, " of this key, which may have ", limit));
+  if (limit > 0 && count + static_cast<int64_t>(more) > limit) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("sessions: there are ", count, " of this key, which may have ", limit));
+  }
+  return CheckTotal(owner, static_cast<int64_t>(more));
+}
+
+absl::Status Store::CheckTotal(const std::string& owner, int64_t more) const {
+  const int64_t limit = options_.max_sessions, all = table_.size(), mine = table_.CountOf(owner);
+  if (limit == 0) return absl::OkStatus();
+  const FairShare share(limit, kShare);
+  const bool fair = owner.empty() || (mine > 0 ? share.MayHave(mine + more, all + more)
+                                               : share.MayBegin(more, all));
+  if (fair && all + more <= limit) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "sessions: there are ", all, ", ", mine, " of them this key's; ", more, " more would exceed ",
+      all + more > limit ? "" : "its part of ", "the limit of ", limit, " (--max-sessions)",
+      mine > 0 ? "; delete some of its own that are not needed" : "; try again"));
 }
 
 absl::Status Store::Enter(const std::vector<EntryPtr>& entries, size_t made) {
@@ -146,6 +164,10 @@ absl::Status Store::Enter(const std::vector<EntryPtr>& entries, size_t made) {
     const MutexLock lock(&mutex_);
     full = !CheckCount(record.owner, entries.size()).ok();
   }
+  // Others may have made some that are not known here.
+  const int64_t limit = options_.max_sessions;
+  full = full || (shares_storage() && limit > 0 &&
+                  durable_->usage().sessions + std::ssize(entries) > limit);
   if (full) {  // others may have deleted what is counted here
     if (auto status = LearnStored(); !status.ok()) return status;
   }

@@ -137,6 +137,8 @@ absl::StatusOr<SessionView> Store::Take(const EntryPtr& entry) {
     entry->stored_use = known->stored_use;
     entry->may_be_stored = known->may_be_stored.load();
     Drop(*known);
+  } else if (auto status = CheckTotal(record.owner, 1); !status.ok()) {
+    return status;
   }
   for (const auto& [checkpoint, at] : HoldsOf(*entry->content)) tiers_->Hold(*checkpoint, at);
   entry->leased = false;

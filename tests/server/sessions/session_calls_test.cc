@@ -143,6 +143,36 @@ TEST(SessionCallsTest, LimitsSessionsPerOwner) {
   h.Create({}, "ann");
 }
 
+TEST(SessionCallsTest, LimitsSessionsOfAllOwners) {
+  StoreHarness h({.host_bytes = 1'000'000, .max_sessions = 3});
+  h.Create();
+  const std::string id = h.Create();
+  const auto two = h.store->Fork({.id = id}, {.count = 2}).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(two)) << two;
+  EXPECT_THAT(std::string(two.message()),
+              HasSubstr("there are 2, 2 of them this key's; 2 more would exceed the limit of 3 "
+                        "(--max-sessions); delete some"));
+  ASSERT_TRUE(h.store->Fork({.id = id}, {}).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(h.store->Create("", {}).status()));
+  ASSERT_TRUE(h.store->Delete({.id = id}).ok());
+  h.Create();
+}
+
+TEST(SessionCallsTest, AnOwnerLeavesSessionsToOthers) {
+  StoreHarness h({.host_bytes = 1'000'000, .max_sessions = 32});
+  int of_ann = 0;
+  absl::Status full;
+  while (full.ok()) {
+    full = h.store->Create("ann", {}).status();
+    of_ann += full.ok() ? 1 : 0;
+  }
+  EXPECT_EQ(of_ann, 28);
+  EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
+  EXPECT_THAT(std::string(full.message()), HasSubstr("its part of the limit of 32"));
+  h.Create({}, "bob");
+  h.Create({}, "carol");
+}
+
 TEST(SessionCallsTest, PromisesExactlyWhatItHasRoomFor) {
   const int64_t place = StoreHarness().store->PlaceBytes(0);
   StoreHarness h({.host_bytes = 4 * place - 1, .keep_transcript = false});

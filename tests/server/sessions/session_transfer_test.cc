@@ -459,6 +459,19 @@ TEST(SessionTransferTest, CarriesHowTheAnswerEnded) {
   EXPECT_EQ((*again)->answer_end, (AnswerEnd{"I.\n", 2, true}));
 }
 
+TEST(SessionTransferTest, ASessionThatIsHandedOverCounts) {
+  StoreHarness from, to({.host_bytes = 1'000'000, .max_sessions = 1});
+  const SessionCall call{.id = from.Create()};
+  ASSERT_TRUE(from.Append(call, "text").ok());
+  const std::string in_the_way = to.Create();
+  const auto full = Adopt(to, from, call.id);
+  EXPECT_TRUE(absl::IsResourceExhausted(full.status())) << full.status();
+  ASSERT_TRUE(to.store->Delete({.id = in_the_way}).ok());
+  EXPECT_TRUE(Adopt(to, from, call.id).ok());
+  ASSERT_TRUE(from.Append(call, " more").ok());
+  EXPECT_TRUE(Adopt(to, from, call.id).ok()) << "it takes the place of the older version";
+}
+
 TEST(SessionTransferTest, RefusesMarksThatAreNotTheSessions) {
   StoreHarness from;
   const SessionCall call{.id = from.Create()};

@@ -45,6 +45,22 @@ class SharedTierTest : public ::testing::TestWithParam<std::unique_ptr<Shared> (
 INSTANTIATE_TEST_SUITE_P(Memory, SharedTierTest, ::testing::Values(&New<SharedMemory>));
 INSTANTIATE_TEST_SUITE_P(Redis, SharedTierTest, ::testing::Values(&New<SharedRedis>));
 
+TEST_P(SharedTierTest, SessionsOfTheOtherServerCountToo) {
+  s.a.options.max_sessions = 4;
+  s.Restart(s.a);
+  s.a.Create();
+  for (int i = 0; i < 3; ++i) s.b.Create();
+  // Of those that the other made since its last own, it hears with the next.
+  int more = 0;
+  absl::Status full;
+  while (full.ok()) {
+    full = s.a.store->Create("", {}).status();
+    more += full.ok() ? 1 : 0;
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
+  EXPECT_LE(more, 1);
+}
+
 TEST_P(SharedTierTest, HandsASessionFromServerToServer) {
   const SessionCall call{.id = s.a.Create(), .durability = Durability::kDisk};
   std::string text;
