@@ -9,13 +9,12 @@ import grpc
 from address_storm import Storms
 from bystander import Bystander
 from certificates import Authority
-from reliability.world import Server, directory, key_file
+from reliability.world import ENDING_SECONDS, Server, directory, key_file
 from server_process import PATIENCE_SECONDS
 
 MOST = 512 << 20
 LONGEST_SECONDS = 1
 GRACE_SECONDS = 30  # --shutdown-timeout
-ENDING_SECONDS = 10  # of the process, behind it
 AGAIN_SECONDS = 0.2
 
 # Streams that are begun and reset, or left, or carry messages; at once, or when the server has spoken.

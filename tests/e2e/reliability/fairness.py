@@ -1,26 +1,30 @@
 """Callers that ask for all there is, and another beside them."""
 
 import contextlib
+import signal
 import statistics
 import threading
 import time
 
 import grpc
 from relay import Relay
-from reliability.world import NOVELS, Server, bearer, directory, key_file
+from reliability.world import ENDING_SECONDS, NOVELS, Server, bearer, directory, key_file
 from server_process import wait_until
 
 FOR_EVER = 2**31 - 1  # tokens
 PROMPT = "It was late in the evening when"
+MOST_CHUNKS = 5  # of prompts, until a short one beside long ones of the same owner has its first token
 
 
-def run(api, streams, of_a_key, quick, seconds, long_tokens, seed, report=print):
+def run(api, streams, of_a_key, quick, seconds, long_tokens, grace, seed, report=print):
     """Endless streams and long prompts, and short requests beside them, of the same owner and of others."""
     _beside_the_same_owner(api, streams, quick, seed, report)
     _beside_another_key(api, of_a_key, quick, seconds, seed, report)
     _beside_another_key_on_all_models(api, seconds, report)
     _beside_another_address(api, of_a_key, quick, seconds, seed, report)
     _beside_long_prompts(api, long_tokens, quick, seed, report)
+    _chunks_beside_long_prompts(api, long_tokens, quick, report)
+    _ends_beside_endless_streams(api, streams, grace, report)
 
 
 class _Streams:
@@ -28,6 +32,7 @@ class _Streams:
 
     def __init__(self, server, count, metadata=None, model="m", generation=None, priority=0):
         self.tokens = 0
+        self.ended = []  # the codes with which some have
         self._begun = 0
         self._lock = threading.Lock()
         request = server.request(PROMPT, model=model, max_tokens=FOR_EVER, ignore_eos=True)
@@ -47,15 +52,18 @@ class _Streams:
                     self.tokens += new
                     self._begun += new > 0 and not begun
                 begun = begun or new > 0
+            self.ended.append(grpc.StatusCode.OK)
         except grpc.RpcError as error:
-            assert error.code() == grpc.StatusCode.CANCELLED, error
+            self.ended.append(error.code())
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, raised, *_):
+        ended = list(self.ended)
         for call in self._calls:
             call.cancel()
+        assert raised or not ended, f"endless streams have ended: {ended}"
 
 
 class _Quick:
@@ -128,15 +136,23 @@ def _share(begin, many, seconds, few_are, many_are, report):
             report(f"{few_are(count)} get {100 * b / (a + b):.1f}% of {(a + b) / seconds:.0f} tokens/s beside {many_are}")
 
 
+LONG_PROMPTS = ["--max-message-bytes", 64 << 20, "--prefix-cache-bytes", 0]
+
+
+def _long_prompts(server, tokens):
+    """Ten, of which every other one goes first by its priority."""
+    requests = [server.request(ids=[3 + (i + j) % 256 for j in range(tokens)], model="m", max_tokens=1, ignore_eos=True)
+                for i in range(10)]
+    for i, request in enumerate(requests):
+        request.priority = i % 2 - 1
+    return requests
+
+
 def _beside_long_prompts(api, tokens, times, seed, report):
-    """Ten prompts of the same owner, of which every other one goes first by its priority; all end."""
-    flags = ["--max-message-bytes", 64 << 20, "--prefix-cache-bytes", 0]
-    with Server(api, *flags) as server:
+    """All end."""
+    with Server(api, *LONG_PROMPTS) as server:
         quick = _Quick(server, seed)
-        requests = [server.request(ids=[3 + (i + j) % 256 for j in range(tokens)], model="m", max_tokens=1, ignore_eos=True)
-                    for i in range(10)]
-        for i, request in enumerate(requests):
-            request.priority = i % 2 - 1
+        requests = _long_prompts(server, tokens)
         ended = []
         for call in [server.generation.Generate(request, timeout=3000) for request in requests]:
             threading.Thread(target=lambda call=call: ended.append(sum(1 for _ in call)), daemon=True).start()
@@ -145,6 +161,28 @@ def _beside_long_prompts(api, tokens, times, seed, report):
         assert not ended, "a short request has to be answered before a long prompt ends"
         report(f"three tokens take {taken} beside ten prompts of {tokens} tokens of the same owner")
         wait_until(lambda: len(ended) == 10, "the ten prompts end")
+
+
+def _chunks_beside_long_prompts(api, tokens, times, report):
+    """With a model whose chunks take longer than to ask how many there were, one in each step."""
+    with Server(api, *LONG_PROMPTS, "--max-num-batched-tokens", 256, model=NOVELS) as server:
+        chunk = server.models.GetModel(api.model.GetModelRequest(name="m")).model.prefill_chunk
+        calls = [server.generation.Generate(request, timeout=3000) for request in _long_prompts(server, tokens)]
+        wait_until(lambda: server.info().requests_running == 10, "ten prompts are being read")
+        chunks = []
+        for i in range(times):
+            call = server.stream(ids=range(3, 13), model="m", max_tokens=1, ignore_eos=True, seed=i)
+            call.initial_metadata()  # it has a state, and waits for its turn
+            before = server.info().prefill_tokens_computed
+            next(call)
+            chunks.append(-(-(server.info().prefill_tokens_computed - before) // chunk))
+            list(call)
+        for call in calls:
+            call.cancel()
+    # One more may end while a client asks.
+    assert max(chunks) <= MOST_CHUNKS + 1, f"a prompt of 10 tokens had its first token after {chunks} chunks"
+    report(f"a prompt of 10 tokens has its first token after {statistics.median(chunks):.0f} chunks beside ten of {tokens} "
+           f"(median of {times}; the most {max(chunks)})")
 
 
 def _beside_another_key_on_all_models(api, seconds, report):
@@ -159,7 +197,24 @@ def _beside_another_key_on_all_models(api, seconds, report):
         time.sleep(seconds)
         b, *a = [streams.tokens - begun for streams, begun in zip([few, *many], before)]
         share = b / (b + sum(a))
-        assert share > 0.35, f"key b got {b} tokens, key a {a}"
+        # Of the device's time it has half, and its model an eighth more, of key a; the rows of that model's steps go by the
+        # same shares, four to one, so that half of the time is half of the rows. Tokens are fewer where steps take longer:
+        # this model's take turns among 128 states, the others have the same 64 in each.
+        owed = (1 / 2 + 1 / 8) * (4 / 5)
+        assert share > 0.8 * owed, f"key b got {b} tokens, key a {a}"
         assert min(a) > 0, f"a model stands still: {a}"
         report(f"64 streams of key b on one model get {100 * share:.1f}% of {(b + sum(a)) / seconds:.0f} tokens/s beside "
                f"64 of key a on each of {len(names)} models")
+
+
+def _ends_beside_endless_streams(api, streams, grace, report):
+    with Server(api, "--shutdown-timeout", grace, model=NOVELS) as server:
+        many = _Streams(server, streams)
+        begin = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        code = server.process.wait(grace + ENDING_SECONDS)
+        took = time.monotonic() - begin
+        assert code == 0, f"the server ended with {code}:\n{server.stderr()}"
+        wait_until(lambda: len(many.ended) == streams, "all streams hear of the end")
+    assert set(many.ended) == {grpc.StatusCode.UNAVAILABLE}, many.ended
+    report(f"with {streams} endless streams the server ended {took:.1f} s after SIGTERM, of {grace} for them")
