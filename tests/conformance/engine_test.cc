@@ -6,12 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <random>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,6 +27,9 @@ namespace {
 // Collects a request's tokens and their log-probabilities per sample.
 class Collector : public RequestSink {
  public:
+  // `at_once`: pieces of output after which it wants no more until Read is called; 0: reads all.
+  explicit Collector(int64_t at_once = 0) : at_once_(at_once) {}
+
   struct Output {
     std::map<int32_t, std::vector<int32_t>> tokens;
     std::map<int32_t, std::vector<float>> logprobs;
@@ -38,6 +43,7 @@ class Collector : public RequestSink {
     for (const TokenEvent& e : events) output_.prompt_logprobs.push_back(e.token.logprob);
   }
   void OnDelta(Delta delta) override {
+    ++unread_;
     const std::lock_guard lock(mutex_);
     output_.text[delta.index] += delta.text;
     for (const TokenEvent& e : delta.tokens) {
@@ -51,6 +57,13 @@ class Collector : public RequestSink {
     done_ = true;
     changed_.notify_all();
   }
+  bool WantsMore() const override { return at_once_ == 0 || unread_ < at_once_; }
+  // Whether it did not want more.
+  bool Read() {
+    const bool was_full = !WantsMore();
+    unread_ = 0;
+    return was_full;
+  }
   Output Wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return done_; });
@@ -58,11 +71,39 @@ class Collector : public RequestSink {
   }
 
  private:
+  const int64_t at_once_;
+  std::atomic<int64_t> unread_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;
   Output output_;
 };
+
+// Reads now and then what waits, until it is destroyed.
+class SlowReaders {
+ public:
+  SlowReaders(Engine& engine, const std::vector<std::shared_ptr<Collector>>& sinks)
+      : thread_([&engine, sinks](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            std::this_thread::sleep_for(std::chrono::microseconds(500));
+            bool wake = false;
+            for (const auto& sink : sinks) wake |= sink->Read();
+            if (wake) engine.Wake();
+          }
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+// Whose a request is, how urgent, and how it is read: none of its tokens depend on that.
+void DrawOwner(std::mt19937_64& random, Request* request) {
+  const size_t owner = random() % 3;
+  request->owner = std::string(owner, 'a');
+  request->owner_limits.weight = static_cast<int32_t>(1 + 2 * owner);
+  request->owner_limits.max_num_seqs = owner == 2 ? 3 : 0;
+  request->priority = static_cast<int32_t>(random() % 5) - 2;
+}
 
 constexpr int64_t kChunk = 16;
 
@@ -97,7 +138,8 @@ class EngineConformanceTest : public testing::TestWithParam<EngineCase> {
  protected:
   void SetUp() override { TVQ_SKIP_WITHOUT_DEVICE(GetParam().device); }
 
-  // With three engines, three types and two numbers of threads, 360 interleavings on the CPU.
+  // With three engines, three types and two numbers of threads, 360 interleavings on the CPU, of
+  // owners, priorities and readers drawn anew each time.
   int rounds() const { return GetParam().stand_in() ? 1 : 20; }
   Limits few() const { return GetParam().stand_in() ? Limits{3, 40} : Limits{64, 512}; }
   // Much at once, as little as can be, and something between.
@@ -131,13 +173,15 @@ TEST_P(EngineConformanceTest, EachRequestHasTheTokensItHasAlone) {
       std::vector<std::shared_ptr<Collector>> sinks(requests.size());
       for (size_t i : order) {
         Request request = requests[i];
-        sinks[i] = std::make_shared<Collector>();
+        DrawOwner(random, &request);
+        sinks[i] = std::make_shared<Collector>(static_cast<int64_t>(random() % 4));
         request.sink = sinks[i];
         ASSERT_TRUE(engine->Submit(std::move(request)).ok());
         // Now and then a gap, so that requests join a batch that is under way.
         if (random() % 3 == 0)
           std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
       }
+      const SlowReaders readers(*engine, sinks);
       for (size_t i = 0; i < requests.size(); ++i) {
         ASSERT_EQ(sinks[i]->Wait(), alone[i]) << "request " << i << " round " << round;
       }
