@@ -201,9 +201,10 @@ void AddSessionFlags(flags::Command app, SessionFlags& sessions) {
   app.AddSetting("--max-sessions", options.max_sessions,
                  "Sessions of all keys, in memory and on the durable tier; 0: no limit")
       .NotNegative();
-  app.AddSetting("--max-sessions-per-key", options.max_sessions_per_owner,
-                 "Sessions of a key, or of all without keys; 0: no limit but that a key leaves some "
-                 "to others")
+  app.AddSetting(
+         "--max-sessions-per-key", options.max_sessions_per_owner,
+         "Sessions of a key, or of all without keys; 0: no limit but that a key leaves some "
+         "to others")
       .NotNegative();
   app.AddSizeSetting(
          "--max-session-bytes-per-key", options.max_bytes_per_owner,

@@ -1,6 +1,7 @@
 """Clients that open streams and reset them: storms are ended, honest ones are not."""
 
 import itertools
+import os
 import threading
 import time
 
@@ -10,8 +11,9 @@ from bystander import Bystander
 from certificates import Authority
 from metrics_endpoint import free_port, scrape
 from raw_http2 import HEADERS, PING, WINDOW_UPDATE, frame
+from reliability.crowd import all_at_once
 from reset_storm import GENERATE, UNKNOWN, Attacker, insecure_tls, requests, storm
-from server_process import wait_until
+from server_process import GOLDEN, ServerProcess, wait_until
 from test_keys import bearer, line
 
 STORM = 200_000  # streams
@@ -93,22 +95,38 @@ def test_streams_beyond_the_limit(guarded, acknowledges):
 
 
 CONTINUATION = 9
+WATCH = "/grpc.health.v1.Health/Watch"
 
 
-@pytest.mark.parametrize("endless", [
-    b"\x00\x01a\x7f" + b"\x80\x80\x80\x80\x07",  # a field whose text has 2 GiB
-    b"\x00\x01a\x7f",  # or whose length does not end
-])
-def test_headers_without_end(guarded, endless):
-    """gRPC parses what it has of them again for each piece that comes, on the threads that all connections share."""
-    server, piece = guarded(), frame(CONTINUATION, 0, 1, b"\x80" * 16384)
-    begin = frame(HEADERS, 0, 1, endless)
-    with Bystander(server, bearer("alpha")) as bystander:
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("streams", [0, 8])
+@pytest.mark.parametrize("first, rest", [
+    (b"\x00\x01a\x7f\x80\x80\x80\x80\x07", b"\x80" * 16384),  # a field whose text has 2 GiB
+    (b"\x00\x01a\x7f", b"\x80" * 16384),  # or whose length does not end
+    (b"", b"\x00\x01a\x01b" * 100),  # or ever more fields: gRPC bounds those of a frame alone
+    (b"", b"\x90" * 100),  # of which each byte may be one, and takes 70
+], ids=["text", "length", "fields", "indexed"])
+def test_headers_without_end(guarded, tmp_path, secure, streams, first, rest):
+    """Behind streams that are open, or alone."""
+    flags, tls, credentials = [], None, None
+    if secure:
+        authority = Authority(tmp_path)
+        certificate, secret = authority.issue("server")
+        flags, tls = ["--ssl-certfile", certificate, "--ssl-keyfile", secret], insecure_tls()
+        credentials = grpc.ssl_channel_credentials(authority.ca.read_bytes())
+    server = guarded(*flags)
+    channel = grpc.secure_channel(server.address, credentials) if secure else server.channel
+    opened = b"".join(requests(streams, WATCH, reset=False))
+    begin = frame(HEADERS, 0, 2 * streams + 1, first)
+    pieces = frame(CONTINUATION, 0, 2 * streams + 1, rest) * max(1, 16384 // len(rest))
+    with Bystander(server, bearer("alpha"), channel) as bystander:
+        before = server.resident_bytes()
         for _ in range(4):
-            with Attacker(server.address) as attacker:
-                attacker.send(begin)
-                wait_until(lambda: not attacker.send(piece), "the connection is closed")
-    assert server.closed_connections() >= 1
+            with Attacker(server.address, tls) as attacker:
+                attacker.send(opened + begin)
+                wait_until(lambda: not attacker.send(pieces), "the connection is closed")
+    assert server.most_resident_bytes() - before < 64 << 20
+    assert server.closed_connections() >= 1, "gRPC may end some itself"
     assert "headers that do not end" in server.stderr()
     assert bystander.seconds
 
@@ -119,6 +137,29 @@ def test_frames_that_ask_for_nothing(guarded):
         window_updates = b"".join(itertools.repeat(frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1"), 1000))
         wait_until(lambda: not attacker.send(window_updates), "the connection is closed")
     assert server.closed_connections() == 1
+
+
+def test_many_large_requests_at_once_over_tls_are_honest(api, tmp_path):
+    """Beside each other they are read slowly, and of the second of a connection gRPC has read megabytes before it sees
+    that there is one."""
+    authority = Authority(tmp_path)
+    certificate, secret = authority.issue("server")
+    flags = ["--model", f"bytes={GOLDEN / 'bytes_untied'}", "--ssl-certfile", certificate, "--ssl-keyfile", secret]
+    one_core = ("taskset", "-c", str(min(os.sched_getaffinity(0))))
+    request = api.generation.TokenizeRequest(model="none", text="x" * (15 << 20))
+    credentials = grpc.ssl_channel_credentials(authority.ca.read_bytes())
+    with ServerProcess(api, *flags, inside=one_core) as server:
+
+        def client(_):
+            with grpc.secure_channel(server.address, credentials, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+                tokenize = api.generation_grpc.GenerationServiceStub(channel).Tokenize
+                for _ in range(3):
+                    with pytest.raises(grpc.RpcError) as refused:
+                        tokenize(request, wait_for_ready=True)
+                    assert refused.value.code() == grpc.StatusCode.NOT_FOUND, refused.value
+
+        all_at_once(client, range(16))
+        assert "closed the connection" not in server.stderr()
 
 
 def test_a_compressed_message_is_not_expanded(guarded):

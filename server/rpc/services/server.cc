@@ -22,6 +22,7 @@
 #include "grpc/health/v1/health.pb.h"
 #include "server/rpc/limits/connections/channelz.h"
 #include "server/rpc/limits/connections/close_connections.h"
+#include "server/rpc/limits/connections/header_blocks.h"
 #include "server/rpc/listen/listener.h"
 #include "server/rpc/listen/listening_sockets.h"
 #include "server/rpc/listen/room.h"
@@ -221,7 +222,8 @@ class Server::Impl {
     if (server_ == nullptr) return absl::InternalError("gRPC's server does not start");
     generation_.Take(&writers_);
     guard_.emplace(ConnectionLimitsOf(options), &admission_, gate_->key_holders());
-    listener_->Start([acceptor](Descriptor fd) {
+    listener_->Start([acceptor, tls = tls_ != nullptr](Descriptor fd) {
+      if (!tls) WatchHeaders(fd.get());
       Acceptor::NewConnectionParameters connection;
       connection.fd = fd.Release();
       acceptor->HandleNewConnection(&connection);
@@ -233,7 +235,9 @@ class Server::Impl {
   int port() const { return port_; }
   CallCounts call_counts() const { return recorder_->counts(); }
   Credentials& credentials() { return credentials_; }
-  int64_t closed_connections() const { return guard_->closed() + listener_->closed(); }
+  int64_t closed_connections() const {
+    return guard_->closed() + listener_->closed() + FailedForHeaders();
+  }
 
   void SetDraining() {
     draining_ = true;

@@ -148,8 +148,8 @@ absl::Status Store::CheckTotal(const std::string& owner, int64_t more) const {
   const int64_t limit = options_.max_sessions, all = table_.size(), mine = table_.CountOf(owner);
   if (limit == 0) return absl::OkStatus();
   const FairShare share(limit, kShare);
-  const bool fair = owner.empty() || (mine > 0 ? share.MayHave(mine + more, all + more)
-                                               : share.MayBegin(more, all));
+  const bool fair = owner.empty() ||
+                    (mine > 0 ? share.MayHave(mine + more, all + more) : share.MayBegin(more, all));
   if (fair && all + more <= limit) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "sessions: there are ", all, ", ", mine, " of them this key's; ", more, " more would exceed ",

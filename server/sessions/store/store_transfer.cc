@@ -107,7 +107,7 @@ absl::StatusOr<SnapshotHead> ReadHead(const Blob& blob, ByteSource* source) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Export(const SessionCall& call,
-                                                                     const ExportRoom& room) {
+                                                              const ExportRoom& room) {
   std::unique_ptr<SnapshotStream> stream;
   const auto read = [&](const SessionContent& content, const SessionView& view) {
     auto opened = OpenExport(call, content, view.record, room);
@@ -135,8 +135,8 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Snapshot(const SessionCon
                                                                 const ExportRoom& room) {
   const ModelInfo& info = model(*content.model).info();
   const int64_t ids = record.has_transcript ? record.position : 0;
-  const int64_t image_bytes = moment.checkpoint != nullptr ? moment.checkpoint->image_bytes()
-                                                           : StateImageBytes(info, {});
+  const int64_t image_bytes =
+      moment.checkpoint != nullptr ? moment.checkpoint->image_bytes() : StateImageBytes(info, {});
   const auto ask = [&room](int64_t kept, int64_t rest) {
     return room ? room(kept, kept + rest) : absl::OkStatus();
   };

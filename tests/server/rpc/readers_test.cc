@@ -306,12 +306,12 @@ TEST_F(ManyReadersTest, CountASnapshotBeforeItIsMade) {
   ASSERT_TRUE(BeginExport());
   bool made = false;
   ON_CALL(store_, Export(_, _))
-      .WillByDefault([&](auto&, const ExportRoom& room)
-                         -> absl::StatusOr<std::unique_ptr<SnapshotStream>> {
-        if (auto status = room(kManyBytes, kManyBytes); !status.ok()) return status;
-        made = true;
-        return NewZeros(kManyBytes);
-      });
+      .WillByDefault(
+          [&](auto&, const ExportRoom& room) -> absl::StatusOr<std::unique_ptr<SnapshotStream>> {
+            if (auto status = room(kManyBytes, kManyBytes); !status.ok()) return status;
+            made = true;
+            return NewZeros(kManyBytes);
+          });
   EXPECT_FALSE(BeginExport());
   EXPECT_FALSE(made);
 }

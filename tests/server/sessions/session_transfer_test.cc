@@ -140,7 +140,8 @@ TEST(SessionTransferTest, MovesASessionToAnotherServer) {
     return h.Image(*h.Working((*h.store->Acquire(c))->Start())->state);
   };
   EXPECT_EQ(image(from, call), image(to, copy));
-  EXPECT_EQ(Export(to, copy).size(), static_cast<size_t>((*to.store->Export(copy, {}))->total_bytes()));
+  EXPECT_EQ(Export(to, copy).size(),
+            static_cast<size_t>((*to.store->Export(copy, {}))->total_bytes()));
 }
 
 TEST(SessionTransferTest, ExportsTheCommittedStateWhileAnotherCallWorks) {

@@ -217,7 +217,8 @@ TEST(TierMovesTest, ExportsOfStoredSessionsStayWithinHostMemory) {
   EXPECT_GE(readers.size(), 2u);
   ASSERT_FALSE(refused.empty());
   readers.clear();
-  for (const SessionCall& call : refused) EXPECT_TRUE(h.store->Export(call, {}).ok()) << "one by one";
+  for (const SessionCall& call : refused)
+    EXPECT_TRUE(h.store->Export(call, {}).ok()) << "one by one";
 }
 
 TEST(TierMovesTest, StoresWhatIsLargerThanHostMemoryFromTheDevice) {

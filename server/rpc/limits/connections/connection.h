@@ -44,6 +44,8 @@ struct Connection {
 
   // Streams that take memory: open, or reset and not taken apart yet.
   int64_t live() const { return started - succeeded - failed; }
+  // Bytes that gRPC has read, and may have seen what they ask for.
+  int64_t read() const { return bytes - unread; }
 };
 
 }  // namespace tvq

@@ -62,8 +62,7 @@ const char* What(ResetLimiter::Reason reason) {
       return "bytes of requests under way, of too many of clients without a key "
              "(--max-connection-bytes)";
     case ResetLimiter::Reason::kBarren:
-      return "bytes that brought neither a call nor a whole message: headers that do not end, or "
-             "frames that ask for nothing";
+      return "bytes that brought neither a call nor a whole message: frames that ask for nothing";
     case ResetLimiter::Reason::kCrowd:
       return "streams, of too many that clients without a key opened together, or reset";
   }
@@ -121,8 +120,10 @@ void ConnectionGuard::LookAtConnections(Time begin) {
 }
 
 std::vector<Connection> ConnectionGuard::Open() const {
+  // Before the calls are counted: what came is of calls that have begun.
+  const SocketBytes bytes;
   std::vector<Connection> open = OpenConnections();
-  CountBytes(&open);
+  bytes.CountFor(&open);
   for (Connection& connection : open) {
     connection.standing = key_holders_ == nullptr ? StandingWithoutKeys(connection)
                                                   : key_holders_->StandingOf(connection);

@@ -54,19 +54,31 @@ std::vector<Address> PeersAt(int port) {
   return peers;
 }
 
-void CountBytes(std::vector<Connection>* connections) {
-  std::map<std::tuple<std::string, int, std::string, int>, Connection*> by_ends;
-  for (Connection& one : *connections) {
-    by_ends[{one.peer.ip, one.peer.port, one.local_ip, one.local_port}] = &one;
-  }
-  const bool all = ForEachConnected([&](int fd, const Address& peer, const Address& local) {
-    const auto found = by_ends.find({peer.ip, peer.port, local.ip, local.port});
-    if (found == by_ends.end()) return;
-    found->second->bytes = BytesReceived(fd);
-    found->second->unread = BytesUnread(fd);
-    by_ends.erase(found);
+SocketBytes::SocketBytes() {
+  all_ = ForEachConnected([&](int fd, const Address& peer, const Address& local) {
+    by_ends_[{peer.ip, peer.port, local.ip, local.port}] = {BytesReceived(fd), BytesUnread(fd)};
   });
-  for (const auto& [ends, connection] : by_ends) connection->ended = all;
+}
+
+void SocketBytes::CountFor(std::vector<Connection>* connections) const {
+  const auto find = [](const SocketBytes& bytes, const Connection& one) {
+    return bytes.by_ends_.find({one.peer.ip, one.peer.port, one.local_ip, one.local_port});
+  };
+  std::vector<Connection*> missing;
+  for (Connection& one : *connections) {
+    const auto found = find(*this, one);
+    if (found == by_ends_.end()) {
+      missing.push_back(&one);
+      continue;
+    }
+    one.bytes = found->second.received;
+    one.unread = found->second.unread;
+  }
+  if (missing.empty()) return;
+  const SocketBytes later;  // some may have come since
+  for (Connection* const one : missing) {
+    one->ended = later.all_ && find(later, *one) == later.by_ends_.end();
+  }
 }
 
 }  // namespace tvq

@@ -2,7 +2,11 @@
 #ifndef TVQ_SERVER_RPC_LIMITS_CONNECTIONS_PROCESS_SOCKETS_H_
 #define TVQ_SERVER_RPC_LIMITS_CONNECTIONS_PROCESS_SOCKETS_H_
 
+#include <cstdint>
 #include <functional>
+#include <map>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "server/rpc/limits/connections/connection.h"
@@ -17,8 +21,24 @@ bool ForEachConnected(
 // Who is connected to one of its ports.
 std::vector<Address> PeersAt(int port);
 
-// Fills in the bytes that have come over each, and whether it has ended.
-void CountBytes(std::vector<Connection>* connections);
+// What has come over the connections of this process.
+class SocketBytes {
+ public:
+  // As of now.
+  SocketBytes();
+  // Fills in the bytes that had come over each, and whether it has ended by now.
+  void CountFor(std::vector<Connection>* connections) const;
+
+ private:
+  struct Bytes {
+    int64_t received = 0;
+    int64_t unread = 0;
+  };
+  using Ends = std::tuple<std::string, int, std::string, int>;  // peer and local
+
+  std::map<Ends, Bytes> by_ends_;
+  bool all_ = false;  // none is missing
+};
 
 }  // namespace tvq
 

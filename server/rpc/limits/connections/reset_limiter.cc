@@ -1,7 +1,6 @@
 #include "server/rpc/limits/connections/reset_limiter.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "base/network.h"
@@ -23,10 +22,8 @@ double Part(double share, double most) { return std::max(share * most, std::min(
 
 }  // namespace
 
-ResetLimiter::ResetLimiter(const ConnectionLimits& limits,
-                           std::function<ThreadTimes()> thread_times)
+ResetLimiter::ResetLimiter(const ConnectionLimits& limits)
     : limits_(limits),
-      thread_times_(std::move(thread_times)),
       together_(kConnections * limits.max_resets_per_second),
       crowd_(limits, together_) {}
 
@@ -40,13 +37,9 @@ std::vector<ResetLimiter::Verdict> ResetLimiter::Look(const std::vector<Connecti
   }
   crowd_.Begin(wary, now);
   for (const Connection& connection : open) Count(connection, now);
-  CountSlow(open);
-  int64_t under_way = 0;
-  for (const Connection& connection : open) under_way += watched_[connection.id].under_way;
-  const bool full = under_way > limits_.max_bytes;
   std::vector<Verdict> closed;
   for (const Connection& connection : open) {
-    JudgeAlone(&watched_[connection.id], full, now, &closed);
+    JudgeAlone(&watched_[connection.id], now, &closed);
   }
   for (auto& [name, network] : networks_) JudgeTogether(&network, now, &closed);
   crowd_.Judge(&closed);
@@ -71,21 +64,11 @@ void ResetLimiter::Count(const Connection& connection, Time now) {
   if (!one.closed) network->Add(&one, fresh);
 }
 
-void ResetLimiter::CountSlow(const std::vector<Connection>& open) {
-  std::shared_ptr<const ThreadTimes> times;
-  for (const Connection& connection : open) {
-    Watched& one = watched_[connection.id];
-    if (one.LagsBehind() && !times) times = std::make_shared<const ThreadTimes>(thread_times_());
-    one.CountSlow(one.LagsBehind() && !times->empty() ? times : nullptr);
-  }
-}
-
-void ResetLimiter::JudgeAlone(Watched* one, bool full, Time now, std::vector<Verdict>* closed) {
+void ResetLimiter::JudgeAlone(Watched* one, Time now, std::vector<Verdict>* closed) {
   const double per_second = limits_.max_resets_per_second;
   const double share = ShareOf(Find(one->seen.peer), now);
   const auto max_streams = static_cast<double>(limits_.max_streams);
-  if (one->IsBarren(share * static_cast<double>(limits_.max_message_bytes)) ||
-      (!full && one->IsSlow(share))) {
+  if (one->IsBarren(share * static_cast<double>(limits_.max_message_bytes))) {
     Group::Close(one, Reason::kBarren, one->barren, closed);
   } else if (per_second > 0 && one->churn() > Part(share, per_second)) {
     Group::Close(one, Reason::kResets, one->churn(), closed);

@@ -4,13 +4,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "base/thread_times.h"
 #include "server/rpc/limits/connections/connection_limits.h"
 #include "server/rpc/limits/connections/crowd.h"
 #include "server/rpc/limits/connections/group.h"
@@ -46,9 +44,7 @@ class ResetLimiter {
   static constexpr std::chrono::seconds kWary{60};
   static constexpr size_t kMaxNetworks = 10'000;  // remembered; connections of others count alone
 
-  // `thread_times`: of the threads that read, which is asked for where a connection may be slow.
-  explicit ResetLimiter(const ConnectionLimits& limits,
-                        std::function<ThreadTimes()> thread_times = ReadThreadTimes);
+  explicit ResetLimiter(const ConnectionLimits& limits);
 
   // `open`: all connections that there are. Those in the answer are taken for closed.
   std::vector<Verdict> Look(const std::vector<Connection>& open, Time now);
@@ -69,9 +65,7 @@ class ResetLimiter {
   };
 
   void Count(const Connection& connection, Time now);
-  void CountSlow(const std::vector<Connection>& open);
-  // `full`: requests under way have so much memory that gRPC may stop to read for that.
-  void JudgeAlone(Watched* one, bool full, Time now, std::vector<Verdict>* closed);
+  void JudgeAlone(Watched* one, Time now, std::vector<Verdict>* closed);
   void JudgeTogether(Network* network, Time now, std::vector<Verdict>* closed);
   Network* Find(const Address& peer);
   Network* Remember(const Address& peer, Time now);
@@ -79,7 +73,6 @@ class ResetLimiter {
   void Forget(const std::vector<Connection>& open, Time now);
 
   const ConnectionLimits limits_;
-  const std::function<ThreadTimes()> thread_times_;
   const double together_;                    // resets per second, of a network or without a key
   std::map<int64_t, Watched> watched_;       // by id
   std::map<std::string, Network> networks_;  // by name

@@ -1,8 +1,8 @@
 #include "server/rpc/limits/connections/watched.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -41,7 +41,7 @@ Lately Watched::See(Connection connection, const ConnectionLimits& limits, Time 
   lately.bytes += static_cast<double>(came);
   const int64_t unfinished = CountUnfinished(connection);
   under_way = std::min(under_way + came, unfinished * kMostFraming * limits.max_message_bytes);
-  CountBarren(connection, came, seconds);
+  CountBarren(connection, seconds);
   if (closed && came > 0 && now - *closed > kClosing) closed.reset();
   const auto counts = [](const Connection& c) {
     return std::tuple(c.started, c.succeeded, c.failed, c.bytes);
@@ -61,7 +61,7 @@ int64_t Watched::CountUnfinished(const Connection& connection) {
   return surplus - beyond;
 }
 
-void Watched::CountBarren(const Connection& connection, int64_t came, double seconds) {
+void Watched::CountBarren(const Connection& connection, double seconds) {
   const auto of_client = [](const Connection& c) {
     return std::tuple(c.started, c.messages, c.failed);
   };
@@ -71,21 +71,10 @@ void Watched::CountBarren(const Connection& connection, int64_t came, double sec
   } else {
     const double usual = kBarrenPerSecond * seconds +
                          kBarrenPerSent * static_cast<double>(connection.sent - seen.sent);
-    barren = std::max(0.0, barren + static_cast<double>(came) - usual);
+    const int64_t read = std::max(int64_t{0}, connection.read() - seen.read());
+    barren = std::max(0.0, barren + static_cast<double>(read) - usual);
   }
   expected = std::max(expected, std::min(connection.live(), kMostExpected));
-}
-
-void Watched::CountSlow(const std::shared_ptr<const ThreadTimes>& now) {
-  slow = slow_since && now ? MostBetween(*slow_since, *now) : std::chrono::nanoseconds(0);
-  const int64_t read = seen.bytes - seen.unread;
-  const bool is_slow =
-      slow_since && now &&
-      static_cast<double>(read - read_then) <= kBarrenAtOnce + kSlowest * Seconds(slow);
-  if (is_slow) return;
-  slow_since = now;
-  slow = {};
-  read_then = read;
 }
 
 }  // namespace tvq

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <optional>
 
-#include "base/thread_times.h"
 #include "server/rpc/limits/connections/connection.h"
 #include "server/rpc/limits/connections/connection_limits.h"
 
@@ -48,40 +46,24 @@ struct Watched {
   std::optional<Time> closed;  // since when; gRPC is yet to find out
   Time changed;                // when it was last seen to do anything
 
-  // Bytes that came since the client last began a stream, sent a whole message or gave up a stream:
-  // so many may come at once, and then as many each second, beside some for each message that goes
-  // to it, whose windows and pings it answers, and those of the messages that may be under way, one
-  // on each stream.
+  // Bytes that were read since the client last began a stream, sent a whole message or gave up a
+  // stream: so many may come at once, and then as many each second, beside some for each message
+  // that goes to it, whose windows and pings it answers, and those of the messages that may be
+  // under way, one on each stream. After a message gRPC may wait for as many bytes as one more
+  // could have, 4 MiB at most, before it looks at what they are.
   // More are frames that ask for nothing.
   static constexpr double kBarrenAtOnce = 256 << 10;
   static constexpr double kBarrenPerSecond = 64 << 10;
   static constexpr double kBarrenPerSent = 64;
+  static constexpr double kReadAhead = 4 << 20;
   static constexpr int64_t kMostExpected = 8;  // messages
   static constexpr double kMostUsualFraming = 1.25;
   double barren = 0;
   int64_t expected = 0;  // the most streams that have been live at once since then
   bool IsBarren(double max_message_bytes) const {
     const double messages = static_cast<double>(expected) * kMostUsualFraming * max_message_bytes;
-    return barren > kBarrenAtOnce + messages;
+    return barren > kBarrenAtOnce + (seen.messages > 0 ? kReadAhead : 0) + messages;
   }
-
-  // Headers that do not end gRPC 1.51 parses again for each read, and takes longer for each; a
-  // stream has begun with the first of them. Such a connection is slow: it has much unread that
-  // brings nothing, and less than kSlowest of that is read in a second of a processor's time. A
-  // thread that reads has as much of that as any other, however many threads and processes want it.
-  static constexpr int64_t kUnread = 64 << 10;
-  static constexpr double kSlowest = 4 << 20;
-  static constexpr std::chrono::seconds kSlow{1};
-  std::shared_ptr<const ThreadTimes> slow_since;  // null if it is not slow
-  int64_t read_then = 0;                          // bytes, at slow_since
-  std::chrono::nanoseconds slow{0};               // processor time of a thread since slow_since
-  bool IsSlow(double share) const { return slow > share * kSlow; }
-
-  // Whether there is much to read that brings nothing. Otherwise it is not slow.
-  bool LagsBehind() const { return barren > kBarrenAtOnce && seen.unread >= kUnread; }
-  // Counts how slow it is, from look to look. `now`: null if it does not lag behind, or nobody
-  // knows.
-  void CountSlow(const std::shared_ptr<const ThreadTimes>& now);
 
   // Returns what came since the last time. Its bytes are 0 if no descriptor was left to count them.
   Lately See(Connection connection, const ConnectionLimits& limits, Time now);
@@ -99,7 +81,7 @@ struct Watched {
  private:
   // Requests that have not come whole.
   int64_t CountUnfinished(const Connection& connection);
-  void CountBarren(const Connection& connection, int64_t came, double seconds);
+  void CountBarren(const Connection& connection, double seconds);
 };
 
 }  // namespace tvq

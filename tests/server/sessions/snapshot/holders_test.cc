@@ -1,14 +1,11 @@
 #include "server/sessions/snapshot/holders.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
 namespace tvq {
 namespace {
-
-using testing::UnorderedElementsAre;
 
 TEST(HoldersTest, AllAreStoredOnceTheLastIs) {
   Holders holders;
@@ -39,9 +36,11 @@ TEST(HoldersTest, WhoIsNoHolderIsNotMadeOne) {
   holders.SetStored({"a", 2}, true);
   holders.SetStored({"b", 1}, false);
   holders.Remove({"c", 1});
-  std::vector<StoredPlace> all;
-  holders.ForEach([&](const StoredPlace& at) { all.push_back(at); });
-  EXPECT_THAT(all, UnorderedElementsAre(StoredPlace{"a", 1}));
+  EXPECT_FALSE(holders.any_stored());
+  EXPECT_TRUE(holders.HasUnstored("a"));
+  EXPECT_FALSE(holders.HasUnstored("b"));
+  holders.Remove({"a", 1});
+  EXPECT_TRUE(holders.empty());
 }
 
 TEST(HoldersTest, ShowsWhatIsStoredOneByOne) {

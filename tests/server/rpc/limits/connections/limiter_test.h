@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/network.h"
-#include "base/thread_times.h"
 #include "server/rpc/limits/connections/reset_limiter.h"
 
 namespace tvq {
@@ -50,7 +49,6 @@ class LimiterTest : public testing::Test {
   // The ids of those that are to be closed `after` the last look.
   std::vector<int64_t> Look(std::chrono::milliseconds after = std::chrono::milliseconds(10)) {
     now_ += after;
-    processor_time_ += processor_share_ * after;
     verdicts_ = limiter_->Look(open_, now_);
     std::vector<int64_t> ids;
     ids.reserve(verdicts_.size());
@@ -62,17 +60,10 @@ class LimiterTest : public testing::Test {
     std::erase_if(open_, [id](const Connection& c) { return c.id == id; });
   }
 
-  void Limit(const ConnectionLimits& limits) {
-    limiter_.emplace(limits, [this] {
-      return says_times_ ? ThreadTimes{{1, {}}, {2, processor_time_}} : ThreadTimes();
-    });
-  }
+  void Limit(const ConnectionLimits& limits) { limiter_.emplace(limits); }
 
   std::optional<ResetLimiter> limiter_;
   ResetLimiter::Time now_{std::chrono::hours(1)};
-  int processor_share_ = 1;  // of the time, that the thread which reads has a processor
-  std::chrono::milliseconds processor_time_{0};
-  bool says_times_ = true;  // the system
   std::vector<Connection> open_;
   std::vector<ResetLimiter::Verdict> verdicts_;
 };

@@ -26,11 +26,11 @@ TEST(ProcessSocketsTest, CountsTheBytesThatHaveCome) {
   std::vector<Connection> open = grpc.open();
   ASSERT_EQ(open.size(), 1);
   EXPECT_EQ(open[0].bytes, 0);
-  CountBytes(&open);
+  SocketBytes().CountFor(&open);
   const int64_t before = open[0].bytes;
   EXPECT_GT(before, 24) << "HTTP/2's preface, and a call";
   GrpcConnection::Call second(grpc);
-  CountBytes(&open);
+  SocketBytes().CountFor(&open);
   EXPECT_GT(open[0].bytes, before);
   EXPECT_LT(open[0].bytes, 10'000);
   first.Reset();
@@ -52,7 +52,7 @@ TEST_P(ServersAddressesTest, CountsTheBytesAtEach) {
   while ((open = grpc.open()).size() < 2) absl::SleepFor(absl::Milliseconds(1));
   ASSERT_EQ(send(first.get(), "PRI * ", 6, MSG_NOSIGNAL), 6);
   ASSERT_EQ(send(second.get(), "PRI", 3, MSG_NOSIGNAL), 3);
-  CountBytes(&open);
+  SocketBytes().CountFor(&open);
   EXPECT_THAT(open,
               UnorderedElementsAre(Field(&Connection::bytes, 6), Field(&Connection::bytes, 3)));
 }
@@ -67,7 +67,7 @@ TEST(ProcessSocketsTest, TellsWhatHasEnded) {
   ASSERT_EQ(open.size(), 1);
   open.push_back(open[0]);
   open[1].peer.port ^= 1;
-  CountBytes(&open);
+  SocketBytes().CountFor(&open);
   EXPECT_FALSE(open[0].ended);
   EXPECT_TRUE(open[1].ended);
   call.Reset();
@@ -82,7 +82,7 @@ TEST(ProcessSocketsTest, WhereNoDescriptorIsLeftNothingIsTakenForEnded) {
   getrlimit(RLIMIT_NOFILE, &all);
   const rlimit none{.rlim_cur = 0, .rlim_max = all.rlim_max};
   setrlimit(RLIMIT_NOFILE, &none);
-  CountBytes(&open);
+  SocketBytes().CountFor(&open);
   setrlimit(RLIMIT_NOFILE, &all);
   EXPECT_EQ(open[0].bytes, 0);
   EXPECT_FALSE(open[0].ended);
