@@ -3,11 +3,14 @@
 import re
 import signal
 import socket
+import struct
 import subprocess
 
 import grpc
 import pytest
-from raw_http2 import unread_acknowledgements
+from raw_http2 import DATA, frame, unread_acknowledgements
+from reliability.world import ENDING_SECONDS
+from reset_storm import Attacker, requests
 from server_process import BIN, GOLDEN, PATIENCE_SECONDS, run_server, wait_until
 
 SERVING, NOT_SERVING = 1, 2
@@ -137,6 +140,23 @@ def test_sigterm_ends_what_takes_too_long(start):
     server.signal(signal.SIGTERM)
     ends_with_unavailable(call)
     assert server.process.wait(PATIENCE_SECONDS) == 0
+
+
+def test_uploads_that_never_end_do_not_hold_up_the_end(start):
+    """Each has begun, and takes no more memory than any open call."""
+    streams = 8000
+    server = start("--shutdown-timeout", 1)
+    before = server.resident_bytes()
+    message = server.api.session.ImportSessionRequest(create={"model": "bytes"}, chunk=b"x" * 100).SerializeToString()
+    upload = frame(DATA, 0, 1, struct.pack(">BI", 0, len(message)) + message)
+    with Attacker(server.address) as client:
+        for index, begin in enumerate(requests(streams, "/tvq.v1.SessionService/ImportSession", reset=False)):
+            assert client.send(begin + upload[:5] + struct.pack(">I", 2 * index + 1) + upload[9:])
+        assert server.generate("Once", max_tokens=3)
+        assert not client.closed.is_set()
+        assert server.most_resident_bytes() - before < streams * (32 << 10)
+        server.signal(signal.SIGTERM)
+        assert server.process.wait(1 + ENDING_SECONDS) == 0
 
 
 @pytest.mark.parametrize("streams", [0, 1])
