@@ -44,20 +44,33 @@ class Settings:
 
     def opener(self) -> urllib.request.OpenerDirector:
         context = ssl.create_default_context(cafile=self.get("cert") or None)
-        handlers = [urllib.request.HTTPSHandler(context=context)]
+        handlers = [urllib.request.HTTPSHandler(context=context), Redirects()]
         if self.get("proxy"):
             handlers.append(urllib.request.ProxyHandler({scheme: self.get("proxy") for scheme in ("http", "https")}))
         return urllib.request.build_opener(*handlers)
 
 
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """A password goes along to the same host alone."""
+
+    def redirect_request(self, req, fp, code, msg, headers, newurl):
+        follows = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if req.has_header("Authorization") and same_host(req.full_url, newurl):
+            follows.add_unredirected_header("Authorization", req.get_header("Authorization"))
+        return follows
+
+
 def request(url: str, headers: dict) -> urllib.request.Request:
     """Of a URL that may name a user and a password."""
-    parts = urllib.parse.urlsplit(url)
+    parts, authorization = urllib.parse.urlsplit(url), None
     if parts.username is not None:
         credentials = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
-        headers = {**headers, "Authorization": "Basic " + b64encode(credentials.encode()).decode()}
+        authorization = "Basic " + b64encode(credentials.encode()).decode()
         url = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    return urllib.request.Request(url, headers={"User-Agent": "tvq-get-model", **headers})
+    made = urllib.request.Request(url, headers={"User-Agent": "tvq-get-model", **headers})
+    if authorization:  # the other headers are copied to wherever the answer redirects to
+        made.add_unredirected_header("Authorization", authorization)
+    return made
 
 
 def shown(url: str) -> str:
@@ -108,7 +121,12 @@ def find_file(opener, indexes: list, package: str, name: str) -> str:
 def with_credentials(url: str, page: str) -> str:
     """Those of the index, if the file lies on the same host."""
     there, here = urllib.parse.urlsplit(url), urllib.parse.urlsplit(page)
-    same = (there.scheme, there.hostname, there.port) == (here.scheme, here.hostname, here.port)
-    if not same or here.username is None or there.username is not None:
+    if not same_host(url, page) or here.username is None or there.username is not None:
         return url
     return urllib.parse.urlunsplit(there._replace(netloc=here.netloc))
+
+
+def same_host(url: str, other: str) -> bool:
+    """And the same port, reached in the same way."""
+    one, two = ((parts.scheme, parts.netloc.rpartition("@")[2].lower()) for parts in map(urllib.parse.urlsplit, (url, other)))
+    return one == two

@@ -11,6 +11,8 @@ class Index:
     def __init__(self, package: str, name: str, content: bytes):
         self.package, self.name, self.content = package, name, content
         self.limit, self.ranges, self.form, self.credentials = None, True, "json", None
+        self.moved = None  # where all lies now, such as http://127.0.0.1:1/new
+        self.authorizations = []  # of all requests
         self.asked = []  # the ranges of requests of the file; None: without one
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler(self))
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
@@ -29,11 +31,14 @@ class Index:
 def handler(index: Index):
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
+            index.authorizations.append(self.headers["Authorization"])
             if index.credentials and self.headers["Authorization"] != f"Basic {index.credentials}":
                 self.send_error(401)
-            elif self.path == f"/simple/{index.package}/":
+            elif index.moved and not self.path.startswith("/new/"):
+                self.answer(302, b"", {"Location": index.moved + self.path})
+            elif self.path.removeprefix("/new") == f"/simple/{index.package}/":
                 self.page()
-            elif self.path == f"/files/{index.name}":
+            elif self.path.removeprefix("/new") == f"/files/{index.name}":
                 self.file()
             else:
                 self.send_error(404)

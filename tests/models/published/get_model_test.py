@@ -151,6 +151,29 @@ def test_an_index_with_a_password(index, settings, tmp_path, monkeypatch):
     assert "Unauthorized" in str(error.value) and "wrong" not in str(error.value)
 
 
+def test_a_password_stays_with_the_index_that_redirects(index, settings, tmp_path, monkeypatch):
+    """As with a store that refuses a request with a password beside the signature of its URL."""
+    index.credentials = base64.b64encode(b"user:pass").decode()
+    monkeypatch.setenv("PIP_INDEX_URL", index.url.replace("http://", "http://user:pass@"))
+    store = Index(PACKAGE, WHEEL, CONTENT)
+    try:
+        index.moved = store.url.removesuffix("/simple")
+        fetch(settings, tmp_path / "file")
+        assert (tmp_path / "file").read_bytes() == CONTENT and index.asked == [] and store.asked == [None]
+        assert set(index.authorizations) == {f"Basic {index.credentials}"} and set(store.authorizations) == {None}
+    finally:
+        store.close()
+
+
+def test_a_password_goes_along_on_the_same_host(index, settings, tmp_path, monkeypatch):
+    index.credentials = base64.b64encode(b"user:pass").decode()
+    monkeypatch.setenv("PIP_INDEX_URL", index.url.replace("http://", "http://user:pass@"))
+    index.moved = index.url.removesuffix("/simple") + "/new"
+    fetch(settings, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+    assert index.authorizations == 4 * [f"Basic {index.credentials}"]
+
+
 def test_an_index_that_lacks_the_file(index, settings):
     found = settings()
     with pytest.raises(Unavailable, match="/simple/tiny-model/: has no file other.whl"):
