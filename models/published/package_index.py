@@ -20,13 +20,19 @@ class Unavailable(Exception):
     """What was asked for cannot be reached: there is no network, or it is not there."""
 
 
+class PipFailed(Exception):
+    """pip cannot say how it is set up."""
+
+
 class Settings:
     """pip's settings that matter here: of its configuration files and of the environment, which comes first."""
 
     def __init__(self, python):
-        listed = subprocess.run([python, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True).stdout
+        listed = subprocess.run([python, "-m", "pip", "config", "list"], capture_output=True, text=True)
+        if listed.returncode != 0:
+            raise PipFailed(f"pip's settings cannot be read: {listed.stderr.strip() or f'it ended with {listed.returncode}'}")
         self.values = {}
-        for line in listed.splitlines():
+        for line in listed.stdout.splitlines():
             name, _, value = line.partition("=")
             try:
                 self.values[name] = ast.literal_eval(value)

