@@ -58,17 +58,26 @@ def locked(path: pathlib.Path):
         yield
 
 
+def put_back(staging: pathlib.Path, target: pathlib.Path) -> None:
+    """The model that was there before, if none has taken its place."""
+    if (staging / "old").exists() and not target.exists():
+        (staging / "old").rename(target)
+
+
 def get_model(name: str, entry: dict, into: pathlib.Path, dtype: str = None, stream=sys.stderr) -> str:
     """Returns what was done. `dtype`: None takes what is there, and writes bfloat16 if nothing is."""
     with locked(into / f".{name}.lock"):
         target = into / name
+        leftovers = list(into.glob(f".{name}-*"))  # of calls that were killed
+        for leftover in leftovers:
+            put_back(leftover, target)
         there = dtype_of(target)
         if there and dtype in (None, there):
             return f"{target} is there already, with {there} weights"
         if target.exists() and not there:
             raise Failure(f"{target} is there, but is no model that this command has made; remove it first, or name another "
                           "folder with --into")
-        for leftover in into.glob(f".{name}-*"):  # of a call that was killed
+        for leftover in leftovers:
             shutil.rmtree(leftover, ignore_errors=True)
         staging = pathlib.Path(tempfile.mkdtemp(prefix=f".{name}-", dir=into))
         try:
@@ -78,6 +87,7 @@ def get_model(name: str, entry: dict, into: pathlib.Path, dtype: str = None, str
                 target.rename(staging / "old")
             (staging / "model").rename(target)
         finally:
+            put_back(staging, target)
             shutil.rmtree(staging, ignore_errors=True)
         return f"{entry['title']} ({entry['licence']}) -> {target}, with {dtype or DTYPES[0]} weights"
 

@@ -1,11 +1,14 @@
 """Fetching a model from an index that breaks off, lies, or is not there."""
 
 import base64
+import errno
 import hashlib
 import io
 import json
 import os
+import pathlib
 import pty
+import signal
 import socket
 import subprocess
 import sys
@@ -234,6 +237,42 @@ def test_what_killed_calls_left_goes(settings, entry, tmp_path):
     (tmp_path / "local" / ".tiny-abc" / "model").mkdir(parents=True)
     get(entry, tmp_path)
     assert sorted(os.listdir(tmp_path / "local")) == [".tiny.lock", "tiny"]
+
+
+def no_space():
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("happens, code", [(no_space, get_model.FAILED), (lambda: os.kill(os.getpid(), signal.SIGTERM), 143)])
+def test_the_old_model_stays_where_another_cannot_take_its_place(settings, entry, tmp_path, monkeypatch, happens, code):
+    get(entry, tmp_path)
+    rename = pathlib.Path.rename
+
+    def happens_between(path, target):
+        if path.name == "model":  # the old one has left its place already
+            assert not (tmp_path / "local" / "tiny").exists()
+            happens()
+        return rename(path, target)
+
+    monkeypatch.setattr(pathlib.Path, "rename", happens_between)
+    monkeypatch.setattr(get_model, "catalog", lambda: {"tiny": entry})
+    monkeypatch.setattr(sys, "argv", ["get-model", "tiny", "--dtype", "float32", "--into", str(tmp_path / "local")])
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            sys.exit(get_model.main())
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    assert ended.value.code == code
+    assert get_model.dtype_of(tmp_path / "local" / "tiny") == "bfloat16"
+    assert sorted(os.listdir(tmp_path / "local")) == [".tiny.lock", "tiny"]
+
+
+def test_a_killed_call_has_not_taken_the_old_model_away(settings, entry, tmp_path):
+    get(entry, tmp_path)
+    (tmp_path / "local" / ".tiny-abc").mkdir()
+    (tmp_path / "local" / "tiny").rename(tmp_path / "local" / ".tiny-abc" / "old")
+    assert get(entry, tmp_path) == f"{tmp_path / 'local' / 'tiny'} is there already, with bfloat16 weights"
 
 
 @pytest.mark.parametrize("change, words", [
