@@ -71,13 +71,13 @@ class FakeServer:
     `refuse`: method name -> Refused, raised instead of an answer. `token_seconds`: how long a token takes.
     `commit_seconds`: how long a session stays busy after an interrupted answer. `chat_template`: the model's.
     `conversation_templates`: names of the model's own; each writes <ROLE>CONTENT, and the answer to a conversation is
-    its last message in capitals, once."""
+    its last message in capitals, once. `silent`: each answer is complete with no token."""
 
     def __init__(self, credentials=None):
         self.lock = threading.RLock()
         self.sessions, self.outcomes, self.made = {}, {}, 0
         self.keys, self.calls, self.routes, self.refuse, self.requests = set(), [], [], {}, []
-        self.token_seconds, self.commit_seconds = 0, 0
+        self.token_seconds, self.commit_seconds, self.silent = 0, 0, False
         self.chat_template, self.conversation_templates = None, []
         self.server = grpc.server(futures.ThreadPoolExecutor(16))
         for name, module in SERVICES.items():
@@ -273,6 +273,10 @@ class FakeServer:
 
     def answer(self, prompt, params, context, once=False):
         """Deltas of one token each; ends early when the call does."""
+        if self.silent:
+            delta = generation_pb2.SampleDelta(finish_reason=generation_pb2.FINISH_REASON_STOP)
+            yield generation_pb2.GenerateResponse(deltas=[delta])
+            return
         count = params.max_tokens if params.HasField("max_tokens") else 16
         pattern, reason = prompt.upper() or ".", generation_pb2.FINISH_REASON_LENGTH
         if once and len(pattern) <= count:

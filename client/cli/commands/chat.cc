@@ -107,7 +107,7 @@ absl::Status Chat::Stream(const v1::GenerateRequest& request, const std::string&
   if (!status.ok() && !interrupted) return status;
   interrupted_ = interrupted;
   const auto answer = output.samples().find(0);  // there is one, unless it was interrupted early
-  dialogue_.Answered(answer == output.samples().end() ? "" : answer->second.text);
+  dialogue_.Answered(answer == output.samples().end() ? "" : answer->second.text, interrupted);
   if (globals_.json) {
     if (interrupted) EndTerminalLine();
     nlohmann::json json = output.ToJson();

@@ -64,8 +64,8 @@ class ConversationDialogue final : public Dialogue {
     return std::vector<chat::Place>();
   }
 
-  void Answered(const std::string& answer) override {
-    if (answer.empty()) return;  // it was interrupted before anything came
+  void Answered(const std::string& answer, bool interrupted) override {
+    if (interrupted && answer.empty()) return;  // as if nothing had been asked
     messages_ = std::move(asked_);
     if (IsFrom(messages_, "assistant")) {
       std::string& content = messages_.back()["content"].get_ref<std::string&>();

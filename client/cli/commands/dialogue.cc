@@ -47,7 +47,7 @@ class TurnsDialogue final : public Dialogue {
     return places;
   }
 
-  void Answered(const std::string& /*answer*/) override {
+  void Answered(const std::string& /*answer*/, bool /*interrupted*/) override {
     answered_system_ = asked_system_ ? std::exchange(system_, "") : "";
   }
 

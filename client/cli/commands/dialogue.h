@@ -23,8 +23,8 @@ class Dialogue {
   // Returns where the text is in the prompt, if it is there as it is.
   virtual absl::StatusOr<std::vector<chat::Place>> Ask(const std::string& text,
                                                        v1::GenerateRequest* request) = 0;
-  // What Ask asked for last has come.
-  virtual void Answered(const std::string& /*answer*/) {}
+  // What Ask asked for last has come: all of it, or what was there when it was interrupted.
+  virtual void Answered(const std::string& /*answer*/, bool /*interrupted*/) {}
 
   // How the model is to answer from now on; empty: as it likes.
   virtual absl::Status SetSystem(const std::string& text) = 0;

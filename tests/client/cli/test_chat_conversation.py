@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 
 import grpc
 import pytest
@@ -177,3 +178,25 @@ def test_an_interrupted_answer_is_kept_as_far_as_it_came(cli, fake):
     out, errors = chat.communicate(b"b\n", timeout=60)
     assert chat.returncode == 0 and out == b"B\n", errors
     assert said(fake)[-1] == ["u: " + "x" * 1000, "a: " + begin.decode().rstrip("\n"), "u: b"]
+
+
+def test_a_complete_answer_may_be_empty(cli, fake):
+    fake.silent = True
+    assert cli.ok("chat", input=b"a\nb\n\n/undo\nc\n") == ""
+    assert said(fake) == [["u: a"], ["u: a", "a: ", "u: b"], ["u: a", "a: ", "u: b", "a: "], ["u: a", "a: ", "u: c"]]
+
+
+def test_of_what_was_interrupted_before_anything_came_nothing_was_said(cli, fake):
+    fake.token_seconds = 2
+    session = fake.new_session()
+    chat = cli.start("chat", session.id)
+    chat.stdin.write(b"a\n")
+    chat.stdin.flush()
+    while not session.writing:
+        time.sleep(0.01)
+    chat.send_signal(signal.SIGINT)
+    fake.wait_idle(session.id)
+    fake.token_seconds = 0
+    out, errors = chat.communicate(b"b\n", timeout=60)
+    assert chat.returncode == 0 and out.endswith(b"B\n"), errors
+    assert said(fake)[-1] == ["u: b"]
