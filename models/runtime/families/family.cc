@@ -43,7 +43,9 @@ absl::Status CheckLongest(const Config& config, int64_t longest,
     const int64_t between = fits + (too_long - fits) / 2;
     (bytes(between) <= kMostStateBytes ? fits : too_long) = between;
   }
-  const absl::Status own = config.Int("max_position", 0, fits, 0).status();
+  // The field that Config::Common reads.
+  const char* const name = config.Has("max_position") ? "max_position" : "max_position_embeddings";
+  const absl::Status own = config.Int(name, 0, fits, 0).status();
   return own.ok() ? absl::InvalidArgumentError(
                         absl::StrCat("max_model_len is ", longest, ", must be at most ", fits))
                   : own;
