@@ -256,7 +256,7 @@ BodyConversation ReadConversation(std::string_view body, const Json& json, Field
 
 absl::StatusOr<std::vector<chat::Place>> Ask(const v1::Model& model, BodyConversation& conversation,
                                              v1::GenerateRequest* call) {
-  const BodyConversation taken = std::exchange(conversation, {});
+  BodyConversation taken = std::exchange(conversation, {});
   call->set_model(model.name());
   if (model.has_chat_template()) {
     if (!taken.text_status.ok()) return taken.text_status;
@@ -269,7 +269,7 @@ absl::StatusOr<std::vector<chat::Place>> Ask(const v1::Model& model, BodyConvers
                      "/v1/completions"));
   }
   if (!taken.own_status.ok()) return taken.own_status;
-  *call->mutable_conversation() = taken.own;
+  *call->mutable_conversation() = std::move(taken.own);
   return std::vector<chat::Place>();
 }
 

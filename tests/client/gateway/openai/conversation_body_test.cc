@@ -86,6 +86,16 @@ TEST(ConversationBodyTest, ContentsAndArgumentsAreAsTemplatesKnowThem) {
             R"({"function":{"arguments":"no object"}},{"function":{"arguments":{"k":1}}}]}])");
 }
 
+TEST(ConversationBodyTest, AConversationIsMovedIntoTheCall) {
+  const std::string text(100'000, 'x');
+  auto request =
+      ParseChat(absl::StrCat(R"({"messages":[{"role":"user","content":")", text, R"("}]})"), "");
+  ASSERT_TRUE(request.ok()) << request.status();
+  const char* const messages = request->conversation.own.messages().data();
+  ASSERT_TRUE(ApplyTemplate(OwnModel(), &*request).ok());
+  EXPECT_EQ(request->call.conversation().messages().data(), messages);
+}
+
 TEST(ConversationBodyTest, WhatIsWrongIsNamed) {
   const v1::Model own = OwnModel();
   EXPECT_THAT(Wrong(R"("messages":[])", own), HasSubstr("messages: must be a list"));
