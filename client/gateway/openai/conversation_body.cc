@@ -25,11 +25,15 @@ bool IsText(const Json& content) {
          (content.is_array() && std::all_of(content.begin(), content.end(), is_text));
 }
 
-// Of what IsText.
+// Of what IsText; of parts as AppendContent joins them.
 std::string Text(const Json& content) {
   if (content.is_string()) return content.get<std::string>();
   std::string text;
-  for (const Json& part : content) text += part["text"].get_ref<const std::string&>();
+  bool first = true;
+  for (const Json& part : content) {
+    if (!std::exchange(first, false)) text += '\n';
+    text += part["text"].get_ref<const std::string&>();
+  }
   return text;
 }
 

@@ -86,6 +86,15 @@ TEST(ConversationBodyTest, ContentsAndArgumentsAreAsTemplatesKnowThem) {
             R"({"function":{"arguments":"no object"}},{"function":{"arguments":{"k":1}}}]}])");
 }
 
+TEST(ConversationBodyTest, PartsAreJoinedAlikeForBothKindsOfTemplates) {
+  const std::string fields =
+      R"("messages":[{"role":"user","content":[{"type":"text","text":"ab"},{"type":"text","text":"c"}]}])";
+  const auto own = Call(fields, OwnModel()), text = Call(fields, TextModel());
+  ASSERT_TRUE(own.ok() && text.ok());
+  EXPECT_EQ(own->conversation().messages(), R"([{"role":"user","content":"ab\nc"}])");
+  EXPECT_EQ(text->text(), "U:ab\ncA:");
+}
+
 TEST(ConversationBodyTest, AConversationIsMovedIntoTheCall) {
   const std::string text(100'000, 'x');
   auto request =
