@@ -56,11 +56,23 @@ void ReadTextMessages(const Json& list, Fields& fields, std::vector<chat::Messag
   }
 }
 
+// Whether the model may be shown the tools: tool_choice is not none.
+bool ReadToolChoice(Fields& fields) {
+  const Json* const choice = fields.Find("tool_choice");
+  if (choice == nullptr || *choice == "auto") return true;
+  if (*choice != "none") {
+    fields.Fail("tool_choice",
+                "must be auto, none or left out: a model cannot be made to call a tool");
+  }
+  return false;
+}
+
 // What a model that continues a text cannot do.
-void RefuseTools(Fields& fields) {
+void RefuseTools(bool shows_tools, Fields& fields) {
   for (const char* name : {"tools", "functions"}) {
     const Json* const value = fields.Find(name);
     if (value == nullptr || value->empty()) continue;
+    if (!shows_tools && name == std::string_view("tools")) continue;
     fields.Fail(name, "must be left out: this model's template only writes texts");
   }
 }
@@ -194,7 +206,8 @@ void CheckOwnMessages(const Json& list, Fields& fields) {
   }
 }
 
-void ReadOwn(std::string_view body, const Json& list, Fields& fields, v1::Conversation* own) {
+void ReadOwn(std::string_view body, const Json& list, bool shows_tools, Fields& fields,
+             v1::Conversation* own) {
   CheckOwnMessages(list, fields);
   for (const char* name : {"chat_template", "functions"}) {
     const Json* const value = fields.Find(name);
@@ -211,7 +224,7 @@ void ReadOwn(std::string_view body, const Json& list, Fields& fields, v1::Conver
   std::string_view messages;
   for (const RawMember& member : MembersOf(body)) {  // the last of a name counts
     if (member.name == "messages") messages = member.value;
-    if (member.name == "tools" && tools != nullptr && !tools->empty()) {
+    if (member.name == "tools" && shows_tools && tools != nullptr && !tools->empty()) {
       own->set_tools(std::string(member.value));
     }
     if (member.name == "chat_template_kwargs" && fields.Has("chat_template_kwargs")) {
@@ -248,11 +261,12 @@ BodyConversation ReadConversation(std::string_view body, const Json& json, Field
     fields.Fail(absl::StrCat("messages[", i, "]"), "must be an object with role and content");
     return conversation;
   }
+  const bool shows_tools = ReadToolChoice(fields);
   Fields own(json);
-  ReadOwn(body, *list, own, &conversation.own);
+  ReadOwn(body, *list, shows_tools, own, &conversation.own);
   conversation.own_status = own.status();
   Fields text(json);
-  RefuseTools(text);
+  RefuseTools(shows_tools, text);
   ReadTextMessages(*list, text, &conversation.messages);
   conversation.text_status = text.status();
   return conversation;

@@ -105,6 +105,38 @@ TEST(ConversationBodyTest, AConversationIsMovedIntoTheCall) {
   EXPECT_EQ(request->call.conversation().messages().data(), messages);
 }
 
+TEST(ConversationBodyTest, AToolChoiceOfNoneLeavesToolsOut) {
+  const std::string tools = absl::StrCat(kHello, R"(,"tools":[{"type":"function"}])");
+  for (const char* choice : {"", R"(,"tool_choice":null)", R"(,"tool_choice":"auto")"}) {
+    const auto call = Call(absl::StrCat(tools, choice), OwnModel());
+    ASSERT_TRUE(call.ok()) << call.status();
+    EXPECT_EQ(call->conversation().tools(), R"([{"type":"function"}])");
+    EXPECT_THAT(Wrong(absl::StrCat(tools, choice), TextModel()),
+                HasSubstr("tools: must be left out"));
+  }
+  const std::string none = absl::StrCat(tools, R"(,"tool_choice":"none")");
+  const auto own = Call(none, OwnModel()), text = Call(none, TextModel());
+  ASSERT_TRUE(own.ok() && text.ok());
+  EXPECT_EQ(own->conversation().tools(), "");
+  EXPECT_EQ(own->conversation().messages(), R"([{"role":"user","content":"hello"}])");
+  EXPECT_EQ(text->text(), "U:helloA:");
+  EXPECT_THAT(Wrong(absl::StrCat(none, R"(,"functions":[{}])"), TextModel()),
+              HasSubstr("functions: must be left out"));
+  EXPECT_THAT(Wrong(absl::StrCat(kHello, R"(,"tools":{},"tool_choice":"none")"), OwnModel()),
+              HasSubstr("tools: must be a list"));
+}
+
+TEST(ConversationBodyTest, AToolChoiceThatWouldMakeACallIsRefused) {
+  for (const char* choice :
+       {R"("required")", R"({"type":"function","function":{"name":"f"}})", R"("any")", "5", "[]"}) {
+    for (const v1::Model& model : {OwnModel(), TextModel()}) {
+      EXPECT_EQ(
+          Wrong(absl::StrCat(kHello, R"(,"tool_choice":)", choice), model),
+          "tool_choice: must be auto, none or left out: a model cannot be made to call a tool");
+    }
+  }
+}
+
 TEST(ConversationBodyTest, WhatIsWrongIsNamed) {
   const v1::Model own = OwnModel();
   EXPECT_THAT(Wrong(R"("messages":[])", own), HasSubstr("messages: must be a list"));
@@ -157,6 +189,8 @@ TEST(ConversationBodyTest, IsTokenized) {
   EXPECT_EQ(body->conversation->own.messages(), R"([{"role":"user","content":"hello"}])");
   const auto both = ParseTokenize(absl::StrCat(R"({"prompt":"x",)", kHello, "}"));
   EXPECT_THAT(std::string(both.status().message()), HasSubstr("prompt: must be left out"));
+  const auto required = ParseTokenize(absl::StrCat("{", kHello, R"(,"tool_choice":"required"})"));
+  EXPECT_THAT(std::string(required.status().message()), HasSubstr("tool_choice: must be auto"));
   EXPECT_FALSE(ParseTokenize(R"({"prompt":"x"})")->conversation.has_value());
 }
 
