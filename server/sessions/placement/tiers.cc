@@ -193,7 +193,7 @@ std::vector<std::string> Tiers::TakeParked(size_t most) {
       parked_.pop_front();
       continue;
     }
-    if (ids.empty() || ids.back() != at->id) ids.push_back(at->id);
+    if (at->id != next.told.id) ids.push_back(at->id);
     next.told = *at;
   }
   return ids;

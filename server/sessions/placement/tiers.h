@@ -77,7 +77,7 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   // A session's present state was at `before` and is at `after`; null: at none.
   void MovePresent(Checkpoint* before, Checkpoint* after);
   // Ids of sessions and marks' sessions at states that left memory, and are on the durable tier
-  // alone; each is told once, `most` at a time. Empty: there are no more.
+  // alone; of each state each is told once, `most` at a time. Empty: there are no more.
   std::vector<std::string> TakeParked(size_t most);
 
   // Keeps a checkpoint from being moved.
