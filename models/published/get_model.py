@@ -82,6 +82,7 @@ def get_model(name: str, entry: dict, into: pathlib.Path, dtype: str = None, str
         staging = pathlib.Path(tempfile.mkdtemp(prefix=f".{name}-", dir=into))
         try:
             make(entry, staging, dtype or DTYPES[0], stream)
+            put_generation(staging / "model" / "generation_config.json", entry.get("generation", {}))
             (staging / "model" / "README.md").write_text(card(entry, dtype or DTYPES[0]))
             if there:
                 target.rename(staging / "old")
@@ -90,6 +91,11 @@ def get_model(name: str, entry: dict, into: pathlib.Path, dtype: str = None, str
             put_back(staging, target)
             shutil.rmtree(staging, ignore_errors=True)
         return f"{entry['title']} ({entry['licence']}) -> {target}, with {dtype or DTYPES[0]} weights"
+
+
+def put_generation(path: pathlib.Path, defaults: dict) -> None:
+    """How the model's makers sample it, where its file does not say."""
+    path.write_text(json.dumps({**defaults, **json.loads(path.read_text())}, indent=2) + "\n")
 
 
 def make(entry: dict, staging: pathlib.Path, dtype: str, stream) -> None:

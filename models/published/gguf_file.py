@@ -7,6 +7,7 @@ the tensor types. GgufError says what is wrong and where.
 import dataclasses
 import math
 import mmap
+import os
 import struct
 
 import numpy as np
@@ -113,6 +114,8 @@ class Cursor:
 
 def read_gguf(path) -> GgufFile:
     """The tensors' bytes stay in the file until they are used."""
+    if os.path.exists(path) and not os.path.isfile(path):  # to open a pipe would wait
+        raise GgufError(f"{path}: is no file")
     with open(path, "rb") as file:
         try:
             data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

@@ -215,6 +215,12 @@ def test_a_model_and_its_card(index, settings, entry, tmp_path):
     assert index.asked == [None]
 
 
+def test_the_makers_sampling_is_a_default(index, settings, entry, tmp_path):
+    get({**entry, "generation": {"temperature": 0.2, "eos_token_id": 7}}, tmp_path)
+    found = json.loads((tmp_path / "local" / "tiny" / "generation_config.json").read_text())
+    assert found["temperature"] == 0.2 and found["eos_token_id"] == 2  # the file's own stays
+
+
 def test_another_dtype_takes_the_place_and_fetches_nothing(index, settings, entry, tmp_path):
     get(entry, tmp_path)
     get(entry, tmp_path, "float32")

@@ -197,6 +197,9 @@ def test_every_truncation_is_refused(tmp_path):
         refused_bytes(tmp_path, data[:cut])
     refused_bytes(tmp_path, data[:-1], "the file ends at byte")
     refused_bytes(tmp_path, b"", "is empty")
+    for path in (tmp_path, "/dev/null"):
+        with pytest.raises(GgufError, match=f"{path}: is no file"):
+            import_gguf(path, tmp_path / "out")
 
 
 def header(fields=0, tensors=0, version=3):
