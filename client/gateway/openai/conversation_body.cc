@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/json.h"
 #include "client/gateway/openai/json_text.h"
 #include "client/gateway/openai/raw_json.h"
 
@@ -121,6 +122,8 @@ const Json* ArgumentsOf(const Json& call) {
 
 // To read one takes more memory than it has, beside the body.
 constexpr size_t kMaxArgumentsBytes = size_t{64} << 10;
+// Deeper ones stay a text: the server reads messages that are nested so deep no more.
+constexpr JsonLimits kArgumentsLimits = {.depth = 32};
 
 // Those of all messages that are the text of an object.
 std::set<const Json*> ObjectArguments(const Json& messages) {
@@ -133,7 +136,7 @@ std::set<const Json*> ObjectArguments(const Json& messages) {
       if (arguments == nullptr) continue;
       const auto& text = arguments->get_ref<const std::string&>();
       if (!text.starts_with('{') || text.size() > kMaxArgumentsBytes) continue;
-      if (Json::accept(text)) found.insert(arguments);
+      if (ParseJsonObject(text, "arguments", kArgumentsLimits).ok()) found.insert(arguments);
     }
   }
   return found;

@@ -86,6 +86,21 @@ TEST(ConversationBodyTest, ContentsAndArgumentsAreAsTemplatesKnowThem) {
             R"({"function":{"arguments":"no object"}},{"function":{"arguments":{"k":1}}}]}])");
 }
 
+// What the server would refuse as nested too deep.
+TEST(ConversationBodyTest, DeepArgumentsStayAText) {
+  const auto written = [](const std::string& arguments) {
+    const auto call =
+        Call(absl::StrCat(R"("messages":[{"role":"assistant","content":"x","tool_calls":)"
+                          R"([{"function":{"arguments":"{\"a\":)",
+                          arguments, R"(}"}}]}])"),
+             OwnModel());
+    return call.ok() ? call->conversation().messages() : std::string(call.status().message());
+  };
+  EXPECT_THAT(written("[[1]]"), HasSubstr(R"("arguments":{"a":[[1]]}})"));
+  const std::string deep = std::string(100, '[') + std::string(100, ']');
+  EXPECT_THAT(written(deep), HasSubstr(R"("arguments":"{\"a\":[[)"));
+}
+
 TEST(ConversationBodyTest, PartsAreJoinedAlikeForBothKindsOfTemplates) {
   const std::string fields =
       R"("messages":[{"role":"user","content":[{"type":"text","text":"ab"},{"type":"text","text":"c"}]}])";
