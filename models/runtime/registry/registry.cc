@@ -73,6 +73,7 @@ absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,
   if (!whole.ok()) return whole.status();
   const absl::StatusOr<Config> config = TextConfig(*whole);
   if (!config.ok()) return config.status();
+  if (const auto family = FindFamily(*config); !family.ok()) return family.status();
   absl::StatusOr<CommonConfig> common = config->Common();
   if (!common.ok()) return common.status();
   absl::StatusOr<GenerationDefaults> generation = LoadGenerationDefaults(dir, *common);

@@ -43,6 +43,10 @@ absl::StatusOr<Conversation> WriteConversation(const v1::Conversation& message,
                                                const ServedModel& model,
                                                const RequestLimits& limits) {
   if (auto status = CheckConversation(message, model, limits); !status.ok()) return status;
+  if (message.add_generation_prompt() && message.continue_final_message()) {
+    return absl::InvalidArgumentError(
+        "conversation.continue_final_message: must be false where add_generation_prompt is true");
+  }
   const bool prompts = message.has_add_generation_prompt() ? message.add_generation_prompt()
                                                            : !message.continue_final_message();
   auto written = model.model->info().conversations->Write(

@@ -22,6 +22,10 @@ struct Scaling {
 
 absl::StatusOr<std::string> TypeOf(const Config& rope) {
   if (rope.Has("rope_type")) return rope.String("rope_type");
+  if (!rope.Has("type") && rope.Has("factor")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        rope.source(), ": rope_scaling has a factor and no rope_type, must have both or neither"));
+  }
   return rope.String("type", "default");
 }
 

@@ -209,6 +209,8 @@ TEST(ConversationTest, TheRequestSaysWhatTheTemplateReads) {
   EXPECT_THAT(Rendered("", Messages(std::string(1000, '['))), HasSubstr("recursion limit"));
   request.tools = "{}";
   EXPECT_THAT(Rendered("", request), HasSubstr("tools: must be an array"));
+  request.tools = "[{}, 1]";
+  EXPECT_THAT(Rendered("", request), HasSubstr("tools: all items must be objects"));
   request.tools = "";
   request.template_kwargs = "[]";
   EXPECT_THAT(Rendered("", request), HasSubstr("template_kwargs: must be an object"));

@@ -7,7 +7,7 @@ use crate::marks::Marker;
 use minijinja::{Environment, Error, ErrorKind, Value};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Values may be nested as deep as fuel reaches, and freeing them takes stack. Memory that is not touched costs nothing.
 const STACK: usize = 256 * MIB;
 const MOST_AT_WORK: usize = 256;
+const MOST_LEFT_ALONE: usize = 2;
+/// When a template is read, to see what it writes.
+const PATIENCE_AT_START: Duration = Duration::from_secs(2);
 /// Stands behind the message that is to be continued: what follows it is cut.
 const END: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
 /// Names that messages may give their reasoning; the first is what templates read.
@@ -58,11 +61,16 @@ pub struct Written {
 }
 
 static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+/// Calls that nobody waits for any more. What they do in one instruction takes too long, and nothing can end it.
+static LEFT_ALONE: AtomicUsize = AtomicUsize::new(0);
 
 struct Worker;
 
 impl Worker {
     fn start() -> Outcome<Worker> {
+        if LEFT_ALONE.load(Ordering::Relaxed) >= MOST_LEFT_ALONE {
+            return Err(Failure::Busy("chat templates that take too long still run".to_string()));
+        }
         let worker = Worker;
         if AT_WORK.fetch_add(1, Ordering::Relaxed) < MOST_AT_WORK {
             return Ok(worker);
@@ -78,22 +86,38 @@ impl Drop for Worker {
 }
 
 /// On a thread with a large stack, which is left to itself if it takes too long.
-fn apart<T: Send + 'static>(bytes: usize, call: impl FnOnce() -> Outcome<T> + Send + 'static) -> Outcome<T> {
+fn apart<T: Send + 'static>(
+    bytes: usize,
+    patience: Duration,
+    call: impl FnOnce() -> Outcome<T> + Send + 'static,
+) -> Outcome<T> {
     let worker = Worker::start()?;
     let (sender, receiver) = mpsc::channel();
+    // What becomes true at one side first: that the call has ended, or that nobody waits for it.
+    let over = Arc::new(AtomicBool::new(false));
+    let ended = over.clone();
     let thread = std::thread::Builder::new().name("template".to_string()).stack_size(STACK);
     let spawned = thread.spawn(move || {
         let result = within(bytes, TIME, call);
         drop(worker);
+        if ended.swap(true, Ordering::Relaxed) {
+            LEFT_ALONE.fetch_sub(1, Ordering::Relaxed);
+        }
         let _ = sender.send(result);
     });
     let thread = spawned.map_err(|e| Failure::Internal(format!("no thread for a chat template: {e}")))?;
-    match receiver.recv_timeout(PATIENCE) {
+    match receiver.recv_timeout(patience) {
         Ok(result) => {
             let _ = thread.join();
             result
         }
-        Err(_) => Err(Failure::Busy("the chat template has not ended in time".to_string())),
+        Err(_) => {
+            LEFT_ALONE.fetch_add(1, Ordering::Relaxed);
+            if over.swap(true, Ordering::Relaxed) {
+                LEFT_ALONE.fetch_sub(1, Ordering::Relaxed);
+            }
+            Err(Failure::Busy("the chat template has not ended in time".to_string()))
+        }
     }
 }
 
@@ -110,7 +134,7 @@ pub fn open(sources: Vec<Source>, variables: &str) -> Outcome<Templates> {
     let mut templates = Templates { environment: environment(), names: vec![], of_parts: vec![], variables };
     for source in sources {
         let label = source.label.clone();
-        templates = apart(256 * MIB, move || templates.with(source)).map_err(|failure| match failure {
+        templates = apart(256 * MIB, PATIENCE, move || templates.with(source)).map_err(|failure| match failure {
             Failure::Exhausted(message) => Failure::Exhausted(format!("{label}: {message}")),
             other => other,
         })?;
@@ -143,10 +167,12 @@ impl Request {
             return Ok(Json::Null);
         }
         let tools = parsed(&self.tools, "tools")?;
-        if tools.is_array() {
-            return Ok(tools);
+        let objects = tools.as_array().map(|items| items.iter().all(Json::is_object));
+        match objects {
+            Some(true) => Ok(tools),
+            Some(false) => Err(Failure::invalid("tools: all items must be objects")),
+            None => Err(Failure::invalid("tools: must be an array")),
         }
-        Err(Failure::invalid("tools: must be an array"))
     }
 
     fn kwargs(&self) -> Outcome<Json> {
@@ -157,7 +183,7 @@ impl Request {
         let Json::Object(fields) = &kwargs else {
             return Err(Failure::invalid("template_kwargs: must be an object"));
         };
-        for name in ["messages", "tools", "add_generation_prompt"] {
+        for name in ["messages", "tools", "add_generation_prompt", "continue_final_message"] {
             if fields.contains_key(name) {
                 let message = format!("template_kwargs: must not have \"{name}\", which the request says itself");
                 return Err(Failure::invalid(message));
@@ -233,7 +259,7 @@ impl Templates {
     fn wants_parts(&self, name: &str) -> bool {
         let writes = |as_part| {
             let (templates, name) = (self.clone(), name.to_string());
-            apart(16 * MIB, move || Ok(templates.writes(&name, as_part))).unwrap_or(false)
+            apart(16 * MIB, PATIENCE_AT_START, move || Ok(templates.writes(&name, as_part))).unwrap_or(false)
         };
         !writes(false) && writes(true)
     }
@@ -267,7 +293,7 @@ impl Templates {
         let size = request.messages.len() + request.tools.len() + request.kwargs.len();
         let templates = self.clone();
         let bytes = (128 * MIB).saturating_add(size.saturating_mul(256)).min(LARGEST_BUDGET);
-        apart(bytes, move || templates.render(&request, &specials, size))
+        apart(bytes, PATIENCE, move || templates.render(&request, &specials, size))
     }
 
     fn render(&self, request: &Request, specials: &[String], size: usize) -> Outcome<Written> {

@@ -105,6 +105,8 @@ TEST(RotaryConfigTest, RefusesByNameWhatChangesWhatIsComputed) {
       "none");
   EXPECT_THAT(Error(R"(, "rope_scaling": {"rope_type": "yarn", "factor": 4})"),
               HasSubstr("the rope type is \"yarn\", must be default, linear or llama3"));
+  EXPECT_THAT(Error(R"(, "rope_scaling": {"factor": 4})"),
+              HasSubstr("has a factor and no rope_type"));
   EXPECT_THAT(Error(R"(, "rope_parameters": {"full_attention": {"rope_theta": 5}})"),
               HasSubstr("other positions for other layers"));
   EXPECT_THAT(
