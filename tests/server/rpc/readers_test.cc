@@ -387,9 +387,9 @@ TEST(OpenCallsTest, ACallerLeavesRoomForOthers) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-// For as long as their answers lie there. Of clients without a key 16 MiB may be under way, less than
-// the requests of all calls. What came between two looks may be taken for under way: one each 25
-// ms, so a look may be 0.4 s late.
+// For as long as their answers lie there. Of clients without a key 16 MiB may be under way, less
+// than the requests of all calls. What came between two looks may be taken for under way: one each
+// 25 ms, so a look may be 0.4 s late.
 TEST(OpenCallsTest, DoNotKeepTheirRequests) {
   constexpr int kCalls = 48;
   Harness engine;
