@@ -109,7 +109,7 @@ THIRD_PARTY = {
     r"boost/": ["client/gateway/http", "client/loadtest/http"] + GATEWAY,
     r"(hwy/.*|\w*intrin\.h)$": ["kernels/cpu"],
     r"(cu(da|blas)\w*)(\.h|/.*)$": ["kernels/cuda"],
-    r"openssl/": ["server/rpc/access", "server/rpc/wire", "client/cpp", "client/gateway/http"],
+    r"openssl/": ["server/rpc/access", "server/rpc/wire", "server/rpc/limits/connections", "client/cpp", "client/gateway/http"],
     r"prometheus/": ["server/metrics", "client/gateway"],
     r"sentencepiece": ["models/runtime/sentencepiece_shim"],
     r"CLI/": ["base"],

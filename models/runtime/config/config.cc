@@ -308,7 +308,7 @@ absl::StatusOr<CommonConfig> Config::Common() const {
       {"bos_token_id", &result.bos_token_id},
       {"unk_token_id", &result.unk_token_id}};
   for (const auto& [name, target] : specials) {
-    // Old conversions of Llama say so that there is none.
+    // So some say that there is none.
     if (target == &result.pad_token_id && Int(name, -1, -1).ok()) continue;
     absl::StatusOr<std::optional<int32_t>> id = SpecialId(*this, name, result.vocab_size);
     if (!id.ok()) return id.status();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -24,6 +25,8 @@ struct Family {
   bool (*spare)(std::string_view name) = nullptr;
   // Fields that the description of a part of a larger model may leave out, as JSON.
   const char* part_defaults = "{}";
+  // Types of models that read more than text, and of their parts, whose text this family computes.
+  std::vector<std::string_view> text_parts = {};
 };
 
 // One file each.

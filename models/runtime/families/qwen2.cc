@@ -16,6 +16,13 @@ constexpr char kQwen2Defaults[] = R"({"hidden_size": 4096, "intermediate_size": 
 
 }  // namespace
 
-Family Qwen2Family() { return {"qwen2", {}, &BuildRotary<kQwen2>, &IsSpareTensor, kQwen2Defaults}; }
+Family Qwen2Family() {
+  return {"qwen2",
+          {},
+          &BuildRotary<kQwen2>,
+          &IsSpareTensor,
+          kQwen2Defaults,
+          {"qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"}};
+}
 
 }  // namespace tvq

@@ -18,6 +18,8 @@ constexpr char kQwen3Defaults[] = R"({"hidden_size": 4096, "intermediate_size": 
 
 }  // namespace
 
-Family Qwen3Family() { return {"qwen3", {}, &BuildRotary<kQwen3>, &IsSpareTensor, kQwen3Defaults}; }
+Family Qwen3Family() {
+  return {"qwen3", {}, &BuildRotary<kQwen3>, &IsSpareTensor, kQwen3Defaults, {"qwen3_vl_text"}};
+}
 
 }  // namespace tvq

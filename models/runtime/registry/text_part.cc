@@ -19,16 +19,13 @@ namespace {
 constexpr size_t kNamedGroups = 4;
 constexpr char kEmbedding[] = "embed_tokens.weight", kHead[] = "lm_head.weight";
 
-// Models that read images, too, and the family whose mathematics those of them have that read text.
-constexpr std::pair<std::string_view, const char*> kTextFamilies[] = {
-    {"qwen2_vl", "qwen2"},        {"qwen2_vl_text", "qwen2"}, {"qwen2_5_vl", "qwen2"},
-    {"qwen2_5_vl_text", "qwen2"}, {"qwen3_vl_text", "qwen3"},
-};
-
+// The family that computes what a model of this type, or its part, makes of text; null: none.
 const char* TextFamily(std::string_view model_type) {
-  const auto* const found = std::ranges::find(kTextFamilies, model_type,
-                                              &std::pair<std::string_view, const char*>::first);
-  return found == std::end(kTextFamilies) ? nullptr : found->second;
+  const auto computes = [&](const Family& family) {
+    return std::ranges::find(family.text_parts, model_type) != family.text_parts.end();
+  };
+  const auto found = std::ranges::find_if(AllFamilies(), computes);
+  return found == AllFamilies().end() ? nullptr : found->model_type;
 }
 
 bool IsFamily(std::string_view model_type) {
