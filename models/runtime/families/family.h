@@ -26,7 +26,7 @@ struct Family {
   // Fields that the description of a part of a larger model may leave out, as JSON.
   const char* part_defaults = "{}";
   // Types of models that read more than text, and of their parts, whose text this family computes.
-  std::vector<std::string_view> text_parts = {};
+  std::vector<std::string_view> text_parts;
 };
 
 // One file each.

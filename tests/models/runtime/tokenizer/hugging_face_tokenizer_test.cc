@@ -13,7 +13,6 @@ namespace tvq {
 namespace {
 
 using nlohmann::json;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 using Ids = std::vector<int32_t>;
