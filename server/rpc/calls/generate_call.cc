@@ -24,21 +24,28 @@ const v1::SessionCall* GenerateCall::SessionField() const {
   return message_.has_session() ? &message_.session() : nullptr;
 }
 
+absl::Status GenerateCall::PrepareToConvert(const SessionUse* session) {
+  if (!message_.has_conversation()) return absl::OkStatus();
+  const auto model = Model(message_.model(), session);
+  if (!model.ok()) return model.status();
+  auto written = WriteConversation(message_.conversation(), **model, context().limits);
+  if (!written.ok()) return written.status();
+  conversation_ = *std::move(written);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Request> GenerateCall::Convert(SessionUse* session) {
   const v1::GenerateRequest message = std::move(message_);
   const auto model = Model(message.model(), session);
   if (!model.ok()) return model.status();
+  Conversation conversation = std::exchange(conversation_, {});
   ConversationTurn turn;
-  if (message.has_conversation()) {
-    auto written = WriteConversation(message.conversation(), **model, context().limits);
-    if (!written.ok()) return written.status();
-    if (session != nullptr) {
-      auto next = session->GoOn(*(*model)->model->info().conversations, *std::move(written));
-      if (!next.ok()) return next.status();
-      turn = *std::move(next);
-    } else {
-      turn.ids = std::move(written->ids);
-    }
+  if (session != nullptr && message.has_conversation()) {
+    auto next = session->GoOn(*(*model)->model->info().conversations, std::move(conversation));
+    if (!next.ok()) return next.status();
+    turn = *std::move(next);
+  } else {
+    turn.ids = std::move(conversation.ids);
   }
   ContextStart start = StartOf(session != nullptr ? &session->record() : nullptr);
   start.conversation = std::move(turn.ids);

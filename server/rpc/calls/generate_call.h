@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "models/runtime/text/conversation_writer.h"
 #include "server/rpc/calls/generate_output.h"
 #include "server/rpc/calls/request_call.h"
 
@@ -21,6 +22,7 @@ class GenerateCall : public RequestCall {
   const v1::SessionCall* SessionField() const override;
   uint64_t CallHash() const override { return HashOfCall(message_); }
   bool ConvertsSlowly() const override { return message_.has_conversation(); }
+  absl::Status PrepareToConvert(const SessionUse* session) override;
   absl::StatusOr<Request> Convert(SessionUse* session) override;
   absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) override;
   void KeepPrompt(const std::vector<TokenEvent>& events) override {
@@ -38,6 +40,7 @@ class GenerateCall : public RequestCall {
 
  private:
   v1::GenerateRequest message_;  // until it was converted
+  Conversation conversation_;    // from PrepareToConvert to Convert
   GenerateOutput output_;        // set by Convert
 };
 

@@ -43,27 +43,29 @@ void RequestCall::OnWorkers(size_t bytes, std::function<void()> task) {
   if (!status.ok()) GiveUp(status, /*busy=*/true);
 }
 
+void RequestCall::OnSessionThreads(size_t bytes, std::function<void()> task) {
+  const auto status = context().session_tasks->TrySchedule(
+      caller().sharer, kSessionTaskBytes + bytes, std::move(task));
+  if (!status.ok()) GiveUp(status, /*busy=*/true);
+}
+
 void RequestCall::Open(const grpc::ByteBuffer& bytes) {
   if (broken_since()) return GiveUp(absl::CancelledError("the call was cancelled"));
   if (auto status = Parse(bytes); !status.ok()) return GiveUp(status);
+  const size_t size = bytes.Length();
   const v1::SessionCall* const session = SessionField();
   if (session == nullptr) {
-    const bool here = !ConvertsSlowly() || bytes.Length() > kInlineRequestBytes;
-    return here ? ConvertAndSubmit()
-                : OnWorkers(bytes.Length(), [self = Self()] { self->ConvertAndSubmit(); });
+    return size > kInlineRequestBytes ? Prepare(size) : PrepareOnWorkersIfSlow(size);
   }
   if (auto status = CheckMayUseSessions(context(), caller()); !status.ok()) return GiveUp(status);
   auto call = ToSessionCall(*session, CallHash(), caller().owner);
   if (!call.ok()) return GiveUp(call.status());
-  const auto scheduled = context().session_tasks->TrySchedule(
-      caller().sharer, kSessionTaskBytes + bytes.Length(),
-      [self = Self(), call = *std::move(call), commit_on_cancel = session->commit_on_cancel()] {
-        self->OpenSession(call, commit_on_cancel);
-      });
-  if (!scheduled.ok()) GiveUp(scheduled, /*busy=*/true);
+  OnSessionThreads(size, [self = Self(), call = *std::move(call),
+                          commit_on_cancel = session->commit_on_cancel(),
+                          size] { self->OpenSession(call, commit_on_cancel, size); });
 }
 
-void RequestCall::OpenSession(const SessionCall& call, bool commit_on_cancel) {
+void RequestCall::OpenSession(const SessionCall& call, bool commit_on_cancel, size_t bytes) {
   if (broken_since()) return GiveUp(absl::CancelledError("the call was cancelled"));
   auto session = SessionUse::Open(context().sessions, call, commit_on_cancel);
   if (!session.ok()) return GiveUp(session.status(), /*busy=*/true);
@@ -71,7 +73,7 @@ void RequestCall::OpenSession(const SessionCall& call, bool commit_on_cancel) {
   const auto replay = session_->Replay();
   if (!replay.ok()) return GiveUp(replay.status());
   if (*replay) return AnswerRetry(**replay);
-  ConvertAndSubmit();
+  PrepareOnWorkersIfSlow(bytes);
 }
 
 void RequestCall::AnswerRetry(const std::string& reply) {
@@ -81,6 +83,18 @@ void RequestCall::AnswerRetry(const std::string& reply) {
   if (!room.ok()) return GiveUp(room, /*busy=*/true);
   session_ = nullptr;
   Answer(*message);
+}
+
+void RequestCall::PrepareOnWorkersIfSlow(size_t bytes) {
+  if (!ConvertsSlowly()) return ConvertAndSubmit();
+  OnWorkers(bytes, [self = Self(), bytes] { self->Prepare(bytes); });
+}
+
+void RequestCall::Prepare(size_t bytes) {
+  if (broken_since()) return GiveUp(absl::CancelledError("the call was cancelled"));
+  if (auto status = PrepareToConvert(session_.get()); !status.ok()) return GiveUp(status);
+  if (session_ == nullptr) return ConvertAndSubmit();
+  OnSessionThreads(bytes, [self = Self()] { self->ConvertAndSubmit(); });
 }
 
 void RequestCall::ConvertAndSubmit() {

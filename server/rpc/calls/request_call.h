@@ -37,10 +37,13 @@ class RequestCall : public StreamCall<QueuedStream> {
   virtual const v1::SessionCall* SessionField() const = 0;
   // HashOfCall of the message that was parsed.
   virtual uint64_t CallHash() const = 0;
-  // Whether Convert may take long although the message is short.
+  // Whether PrepareToConvert may take long although the message is short.
   virtual bool ConvertsSlowly() const { return false; }
-  // The message that was parsed as a request; `session` is null without one. May keep what
-  // ToMessage needs.
+  // What Convert needs of the message that was parsed, and computes for long. Does not block:
+  // few threads do this for all. `session` is null without one.
+  virtual absl::Status PrepareToConvert(const SessionUse* /*session*/) { return absl::OkStatus(); }
+  // The message that was parsed as a request, after PrepareToConvert. May keep what ToMessage
+  // needs. Blocks if there is a session.
   virtual absl::StatusOr<Request> Convert(SessionUse* session) = 0;
 
   // The model that is asked for by `name`, or the session's.
@@ -63,10 +66,14 @@ class RequestCall : public StreamCall<QueuedStream> {
     return std::static_pointer_cast<RequestCall>(shared_from_this());
   }
   void Open(const grpc::ByteBuffer& bytes);
-  void OpenSession(const SessionCall& call, bool commit_on_cancel);
-  // Runs a task of the call that keeps so many bytes.
+  // `bytes`: of the request.
+  void OpenSession(const SessionCall& call, bool commit_on_cancel, size_t bytes);
+  // Run a task of the call that keeps so many bytes: what computes, and what blocks.
   void OnWorkers(size_t bytes, std::function<void()> task);
+  void OnSessionThreads(size_t bytes, std::function<void()> task);
   void AnswerRetry(const std::string& reply);
+  void PrepareOnWorkersIfSlow(size_t bytes);
+  void Prepare(size_t bytes);
   void ConvertAndSubmit();
   void CommitSession(const absl::Status& status, const Usage& usage);
   // What became of the call for its session.

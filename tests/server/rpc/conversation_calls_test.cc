@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "server/rpc/services/server.h"
 #include "tests/server/engine/harness.h"
 #include "tests/server/rpc/fake_conversations.h"
@@ -269,6 +271,51 @@ TEST_F(ConversationCallsTest, BeginsAStateAndContinuesNone) {
   };
   ExpectAsNew(generate(""), Ask(kHello));
   EXPECT_THAT(generate("x").status.error_message(), HasSubstr("generate.conversation: "));
+}
+
+// A template that runs until it is told to end.
+class SlowConversations final : public FakeConversations {
+ public:
+  absl::StatusOr<Conversation> Write(const ConversationRequest& request) const override {
+    ended.WaitForNotification();
+    return FakeConversations::Write(request);
+  }
+  mutable absl::Notification ended;
+};
+
+class SlowTemplateTest : public ConversationCallsTest {
+ protected:
+  SlowTemplateTest() : ConversationCallsTest(&Slow()) {}
+
+  static const SlowConversations& Slow() {
+    static const SlowConversations& writer = *new SlowConversations;
+    return writer;
+  }
+};
+
+TEST_F(SlowTemplateTest, HoldsUpNoSessionThatWaitsForNone) {
+  constexpr int kTurns = 32;  // more than there are threads for sessions
+  std::vector<grpc::ClientContext> contexts(kTurns);
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>>> turns;
+  for (grpc::ClientContext& context : contexts) {
+    turns.push_back(generation_->Generate(&context, Ask(kHello, NewSession())));
+  }
+  const std::string other = NewSession();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  v1::AppendSessionRequest request;
+  request.mutable_session()->set_session_id(other);
+  request.set_text("abc");
+  v1::AppendSessionResponse response;
+  const grpc::Status appended = sessions_->AppendSession(&context, request, &response);
+  Slow().ended.Notify();
+  EXPECT_TRUE(appended.ok()) << appended.error_message();
+  for (const auto& turn : turns) {
+    v1::GenerateResponse message;
+    while (turn->Read(&message)) continue;
+    const grpc::Status status = turn->Finish();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
 }
 
 class WithoutTemplateTest : public ConversationCallsTest {
