@@ -3,9 +3,13 @@
 
 #include <cstdio>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/flags.h"
 #include "base/output_file.h"
 #include "base/variables.h"
@@ -34,7 +38,9 @@ std::string Globals::Told(const absl::Status& status) const {
   if (absl::EndsWith(message, client::kGiveAuthority)) {
     message += " (--ssl-ca-certs, TVQ_SSL_CA_CERTS)";
   }
-  return message;
+  std::vector<std::string> lines = absl::StrSplit(message, '\n');  // perhaps of a template
+  for (std::string& line : lines) line = Shown(line);
+  return absl::StrJoin(lines, "\n");
 }
 
 int Globals::Fail(const absl::Status& status) const {
@@ -59,7 +65,7 @@ int Globals::Fail(const absl::Status& status) const {
 
 int Globals::FailUsage(const absl::Status& status) const {
   std::fflush(stdout);
-  std::cerr << "tvq: " << status.message() << "\n";
+  std::cerr << "tvq: " << Told(status) << "\n";
   return kUsage;
 }
 

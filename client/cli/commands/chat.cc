@@ -37,12 +37,19 @@ int Chat::Run(ChatInput& input) {
       break;
     }
     if (status.ok()) continue;
-    code = globals_.Fail(status);
-    if (!input.is_terminal()) break;
-    code = kOk;
+    if (!input.is_terminal()) {
+      code = globals_.Fail(status);
+      break;
+    }
+    TellPerson(status);
   }
   if (session_.stays()) ForgetMarkForUndo();
   return code;
+}
+
+void Chat::TellPerson(const absl::Status& status) const {
+  const bool is_slip = absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
+  is_slip ? globals_.FailUsage(status) : globals_.Fail(status);
 }
 
 int Chat::Run(const std::string& message) {

@@ -39,6 +39,8 @@ class Chat {
   static constexpr char kUndoMark[] = "before-last-message";
 
   absl::Status Do(const ChatInput::Entry& entry, bool can_undo);
+  // Without the name of a status that only says that the line was wrong.
+  void TellPerson(const absl::Status& status) const;
   absl::Status Answer(const std::string& text, size_t left_out);
   // The answer to a text; its tokens may be so long in coming that the text's size is told.
   absl::Status Stream(const v1::GenerateRequest& request, const std::string& text);

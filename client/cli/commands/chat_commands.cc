@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/nearest.h"
-#include "client/cli/io/session_text.h"
+#include "client/cli/io/terminal.h"
 
 namespace tvq::cli {
 namespace {

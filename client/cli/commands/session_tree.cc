@@ -5,7 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/io/session_text.h"
+#include "client/cli/io/terminal.h"
 
 namespace tvq::cli {
 namespace {

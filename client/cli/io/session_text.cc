@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/io/terminal.h"
 
 namespace tvq::cli {
 namespace {
@@ -46,13 +47,6 @@ std::string Saved(int64_t version, int64_t persisted_version) {
 }
 
 }  // namespace
-
-std::string Shown(std::string_view text) {
-  std::string shown(text);
-  std::replace_if(
-      shown.begin(), shown.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  return shown;
-}
 
 nlohmann::json ToJson(const v1::Session& s) {
   nlohmann::json json = {{"id", s.id()},

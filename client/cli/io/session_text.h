@@ -23,9 +23,6 @@ std::string Text(const v1::Session& session);
 // A line per session, columns aligned; `now` gives the ages.
 std::string Table(const std::vector<v1::Session>& sessions, absl::Time now);
 
-// What may be shown in a terminal: control characters become '?'.
-std::string Shown(std::string_view text);
-
 }  // namespace tvq::cli
 
 #endif  // TVQ_CLIENT_CLI_IO_SESSION_TEXT_H_

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -21,6 +22,13 @@ bool ShowsStyles() {
   const char* const term = std::getenv("TERM");
   return isatty(STDOUT_FILENO) == 1 && term != nullptr && *term != '\0' &&
          std::string_view(term) != "dumb";
+}
+
+std::string Shown(std::string_view text) {
+  std::string shown(text);
+  std::replace_if(
+      shown.begin(), shown.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  return shown;
 }
 
 void PrintLine(const std::string& line) {

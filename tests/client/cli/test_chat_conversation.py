@@ -154,8 +154,10 @@ def test_a_session_that_is_empty_needs_none(cli, fake):
 def test_a_call_that_failed_was_not_said(cli, fake):
     from fake_server import Refused
     fake.new_session()
-    fake.refuse["Generate"] = Refused(grpc.StatusCode.INVALID_ARGUMENT, "conversation.messages: no")
-    assert cli.run("chat", "s1", input=b"a\n").returncode == 1
+    fake.refuse["Generate"] = Refused(grpc.StatusCode.INVALID_ARGUMENT, "conversation.messages: \x1b]0;no\x07\nnever")
+    done = cli.run("chat", "s1", input=b"a\n")
+    assert done.returncode == 1
+    assert done.stderr.endswith(b"INVALID_ARGUMENT: conversation.messages: ?]0;no?\nnever\n"), "a template's words"
     fake.refuse.clear()
     cli.ok("chat", "s1", input=b"b\n")
     assert said(fake)[-1] == ["u: b"]

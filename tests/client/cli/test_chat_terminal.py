@@ -141,7 +141,7 @@ def test_undo_leaves_no_mark_and_cannot_be_repeated(terminal, fake, monkeypatch,
 
 def test_undo_where_nothing_was_said(chat):
     chat.type("/undo\n")
-    chat.wait_for("undo: nothing was said yet")
+    chat.wait_for("tvq: undo: nothing was said yet")  # the name of a status would help nobody
 
 
 def test_undo_brings_the_system_message_back(terminal, fake, monkeypatch):
