@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/json.h"
 #include "client/gateway/openai/json_text.h"
 #include "client/gateway/openai/raw_json.h"
@@ -212,11 +214,11 @@ void CheckOwnMessages(const Json& list, Fields& fields) {
 void ReadOwn(std::string_view body, const Json& list, bool shows_tools, Fields& fields,
              v1::Conversation* own) {
   CheckOwnMessages(list, fields);
-  for (const char* name : {"chat_template", "functions"}) {
-    const Json* const value = fields.Find(name);
-    if (value == nullptr || value->empty()) continue;
-    fields.Fail(name, "must be left out: the model's own template writes messages and tools");
+  const Json* const functions = fields.Find("functions");
+  if (functions != nullptr && !functions->empty()) {
+    fields.Fail("functions", "must be left out: tools are what the model's template is given");
   }
+  own->set_template_name(fields.String("chat_template").value_or(""));
   const Json* const tools = fields.Find("tools");
   if (tools != nullptr && !tools->is_array()) fields.Fail("tools", "must be a list");
   fields.Object("chat_template_kwargs");
@@ -240,6 +242,15 @@ void ReadOwn(std::string_view body, const Json& list, bool shows_tools, Fields& 
     AppendMessage(raw, message, object_arguments, out);
   };
   AppendList(messages, list, write, out);
+}
+
+// Clients send whole templates in this field, too.
+absl::Status CheckTemplate(const v1::Model& model, const std::string& name) {
+  const auto& names = model.conversation_templates();
+  if (name.empty() || absl::c_linear_search(names, name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("chat_template: must be the name of one of the model's own templates, of ",
+                   absl::StrJoin(names, ", "), ", or left out; a request brings none"));
 }
 
 }  // namespace
@@ -290,6 +301,7 @@ absl::StatusOr<std::vector<chat::Place>> Ask(const v1::Model& model, BodyConvers
                      "/v1/completions"));
   }
   if (!taken.own_status.ok()) return taken.own_status;
+  if (auto status = CheckTemplate(model, taken.own.template_name()); !status.ok()) return status;
   *call->mutable_conversation() = std::move(taken.own);
   return std::vector<chat::Place>();
 }

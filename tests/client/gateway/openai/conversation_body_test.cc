@@ -20,6 +20,7 @@ v1::Model OwnModel() {
   v1::Model model;
   model.set_name("own");
   model.add_conversation_templates("default");
+  model.add_conversation_templates("rag");
   return model;
 }
 
@@ -152,6 +153,12 @@ TEST(ConversationBodyTest, AToolChoiceThatWouldMakeACallIsRefused) {
   }
 }
 
+TEST(ConversationBodyTest, OneOfSeveralTemplatesIsNamed) {
+  const auto call = Call(absl::StrCat(kHello, R"(,"chat_template":"rag")"), OwnModel());
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->conversation().template_name(), "rag");
+}
+
 TEST(ConversationBodyTest, WhatIsWrongIsNamed) {
   const v1::Model own = OwnModel();
   EXPECT_THAT(Wrong(R"("messages":[])", own), HasSubstr("messages: must be a list"));
@@ -165,7 +172,10 @@ TEST(ConversationBodyTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(Wrong(absl::StrCat(kHello, R"(,"chat_template_kwargs":[])"), own),
               HasSubstr("chat_template_kwargs: is a list, must be an object"));
   EXPECT_THAT(Wrong(absl::StrCat(kHello, R"(,"chat_template":"{{ x }}")"), own),
-              HasSubstr("chat_template: must be left out"));
+              HasSubstr("chat_template: must be the name of one of the model's own templates, of "
+                        "default, rag, or left out"));
+  EXPECT_THAT(Wrong(absl::StrCat(kHello, R"(,"chat_template":5)"), own),
+              HasSubstr("chat_template: is 5, must be"));
   v1::Model none;
   none.set_name("none");
   EXPECT_THAT(Wrong(kHello, none), HasSubstr("model: none was not made for conversations"));
