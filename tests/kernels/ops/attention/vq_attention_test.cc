@@ -9,26 +9,12 @@
 #include <span>
 #include <tuple>
 
-#include "tests/kernels/cuda/stand_in/runtime.h"
+#include "tests/kernels/ops/attention/vq_sizes.h"
 #include "tests/kernels/ops/attention/vq_state.h"
 #include "tests/kernels/ops/op_testing.h"
 
 namespace tvq {
 namespace {
-
-struct Case {
-  int64_t heads, kv_heads, codes, window, value, tokens;
-};
-
-// Windows longer and shorter than a block, of one position, and never full; one code; own and
-// shared key/value heads; values that fill no vector, a tile and a bit, and of a GPU's blocks one
-// and a bit; more blocks of a prompt than the CPU takes together.
-constexpr Case kCases[] = {
-    {3, 3, 7, 9, 13, 150},    {4, 2, 40, 33, 64, 140}, {1, 1, 1, 1, 1, 70},
-    {2, 1, 16, 70, 48, 200},  {2, 1, 6, 5, 560, 70},   {1, 1, 33, 200, 5, 150},
-    {6, 1, 20, 65, 100, 130}, {1, 1, 64, 17, 300, 90}, {3, 1, 5, 130, 272, 260},
-    {1, 1, 9, 20, 3, 590},
-};
 
 struct VqCase : OpCase {
   VqRead read = VqRead::kExact;
@@ -50,26 +36,26 @@ std::vector<VqCase> VqCases() {
 
 class VqAttentionTest : public ::testing::TestWithParam<VqCase> {
  protected:
-  VqShape Shape(const Case& c) const {
+  VqShape Shape(const VqSizes& c) const {
     return {c.kv_heads, c.codes, c.window, c.value, GetParam().dtype, GetParam().read};
   }
   // The CUDA kernels on the CPU take milliseconds a step: the last five cases are not
   // for them, two alone are in every order of threads, and few positions are decoded.
   bool slow() const { return GetParam().device.name == "cuda_stand_in"; }
-  std::span<const Case> Cases() const {
-    if (InPlainOrder(GetParam().device)) return std::span(kCases).first(2);
-    return std::span(kCases).first(slow() ? 5 : std::size(kCases));
+  std::span<const VqSizes> Cases() const {
+    if (InPlainOrder(GetParam().device)) return std::span(kVqSizes).first(2);
+    return std::span(kVqSizes).first(slow() ? 5 : std::size(kVqSizes));
   }
   // With all rows read, and without some of them.
-  std::vector<std::pair<Case, float>> SkippingCases() const {
-    std::vector<std::pair<Case, float>> cases;
-    for (const Case& c : Cases()) {
+  std::vector<std::pair<VqSizes, float>> SkippingCases() const {
+    std::vector<std::pair<VqSizes, float>> cases;
+    for (const VqSizes& c : Cases()) {
       cases.emplace_back(c, 0.0F);
       cases.emplace_back(c, 0.05F);
     }
     return cases;
   }
-  int64_t FirstDecoded(const Case& c) const { return slow() ? c.tokens - 2 : 0; }
+  int64_t FirstDecoded(const VqSizes& c) const { return slow() ? c.tokens - 2 : 0; }
   void SetUp() override {
     TVQ_SKIP_WITHOUT_DEVICE(GetParam().device);
     device_ = MakeTestDevice(GetParam().device);
@@ -87,15 +73,15 @@ void ExpectNear(const std::vector<A>& got, const std::vector<B>& want, double bo
 
 // All positions of the inputs of a case by the definition, quadratic in float64: the same for all
 // instruction sets and reads, and so computed once.
-const std::vector<double>& Wanted(const Case& c, const VqInputs& inputs, uint32_t seed) {
-  static std::map<std::tuple<const Case*, DType, uint32_t>, std::vector<double>> wanted;
+const std::vector<double>& Wanted(const VqSizes& c, const VqInputs& inputs, uint32_t seed) {
+  static std::map<std::tuple<const VqSizes*, DType, uint32_t>, std::vector<double>> wanted;
   const auto [values, added] = wanted.try_emplace({&c, inputs.shape.value_dtype, seed});
   if (added) values->second = inputs.Quadratic();
   return values->second;
 }
 
 TEST_P(VqAttentionTest, DecodeIsSoftmaxAttentionOverAllPositions) {
-  for (const Case& c : Cases()) {
+  for (const VqSizes& c : Cases()) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 1);
     OwnedState state(*device_, inputs.shape);
     // U is a sum of up to `tokens` values that is rounded to float32 once.
@@ -107,7 +93,7 @@ TEST_P(VqAttentionTest, DecodeIsSoftmaxAttentionOverAllPositions) {
 }
 
 TEST_P(VqAttentionTest, DecodeMatchesReference) {
-  for (const Case& c : Cases()) {
+  for (const VqSizes& c : Cases()) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 2);
     OwnedState got(*device_, inputs.shape);
     OwnedState want(*reference_, inputs.shape);
@@ -117,11 +103,8 @@ TEST_P(VqAttentionTest, DecodeMatchesReference) {
   }
 }
 
-// Of prefill's products.
-constexpr DType kFactors[] = {DType::kFloat32, DType::kBFloat16};
-
 TEST_P(VqAttentionTest, StatesAreEqualHoweverPositionsCame) {
-  for (const Case& c : Cases()) {
+  for (const VqSizes& c : Cases()) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 3);
     OwnedState decoded(*device_, inputs.shape);
     inputs.Decode(*device_, decoded, FirstDecoded(c));
@@ -141,7 +124,7 @@ TEST_P(VqAttentionTest, StatesAreEqualHoweverPositionsCame) {
 
 TEST_P(VqAttentionTest, PrefillIsSoftmaxAttentionInWhateverChunks) {
   std::mt19937 random(4);
-  for (const Case& c : Cases()) {
+  for (const VqSizes& c : Cases()) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 4);
     const std::vector<double>& want = Wanted(c, inputs, 4);
     for (int round = 0; round < 6; ++round) {
@@ -164,7 +147,7 @@ TEST_P(VqAttentionTest, PrefillIsSoftmaxAttentionInWhateverChunks) {
 // Whatever rounding does to the weights, they sum to one.
 TEST_P(VqAttentionTest, PrefillOfEqualValuesIsThatValue) {
   // No code of so many positions that bfloat16 has not their number.
-  const Case c{2, 1, 16, 70, 48, 200};
+  const VqSizes c{2, 1, 16, 70, 48, 200};
   VqInputs inputs(Shape(c), c.heads, c.tokens, 12);
   std::fill(inputs.v.begin(), inputs.v.end(), 1.0F);
   for (const DType factors : kFactors) {
@@ -176,7 +159,7 @@ TEST_P(VqAttentionTest, PrefillOfEqualValuesIsThatValue) {
 }
 
 TEST_P(VqAttentionTest, AScoreThatIsNoNumberStaysWithItsQuery) {
-  const Case c{2, 1, 16, 7, 20, 80};
+  const VqSizes c{2, 1, 16, 7, 20, 80};
   VqInputs inputs(Shape(c), c.heads, c.tokens, 13);
   constexpr int64_t kQuery = 66, kHead = 1;
   std::fill_n(inputs.code_scores.begin() + (kQuery * c.heads + kHead) * c.codes, c.codes, NAN);
@@ -193,8 +176,8 @@ TEST_P(VqAttentionTest, AScoreThatIsNoNumberStaysWithItsQuery) {
 
 TEST_P(VqAttentionTest, ChunksThatEndAtSpansDoNotChangeBits) {
   const std::unique_ptr<Device> one_thread = MakeTestDevice(GetParam().device, 1);
-  constexpr Case kLong[] = {{3, 1, 7, 33, 9, 530}, {1, 1, 20, 300, 20, 600}};
-  for (const Case& c : std::span(kLong).first(slow() ? 1 : 2)) {
+  constexpr VqSizes kLong[] = {{3, 1, 7, 33, 9, 530}, {1, 1, 20, 300, 20, 600}};
+  for (const VqSizes& c : std::span(kLong).first(slow() ? 1 : 2)) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 5);
     for (const DType factors : kFactors) {
       const auto prefill = [&](Device& device, int64_t chunk) {
@@ -276,10 +259,10 @@ TEST_P(VqAttentionTest, ASessionHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads)
 // kManySplits takes wide ones both times, but alone several that share the splits. All sessions but
 // one are nobody.
 TEST_P(VqAttentionTest, ASessionHasTheSameBitsAmongHundreds) {
-  constexpr Case kManySplits{2, 2, 90, 40, 516, 150}, kLong{1, 1, 90, 40, 516, 150},
+  constexpr VqSizes kManySplits{2, 2, 90, 40, 516, 150}, kLong{1, 1, 90, 40, 516, 150},
       kLongAndABit{1, 1, 70, 110, 1030, 160}, kTwoPieces{1, 1, 20, 40, 1540, 70},
       kTwoPiecesAndABit{1, 1, 20, 40, 1542, 70};
-  for (const Case& c : {Cases()[0], Cases()[1], Cases().back(), kManySplits, kLong, kLongAndABit,
+  for (const VqSizes& c : {Cases()[0], Cases()[1], Cases().back(), kManySplits, kLong, kLongAndABit,
                         kTwoPieces, kTwoPiecesAndABit}) {
     constexpr size_t kRows = 400;
     const VqShape shape = Shape(c);
@@ -340,7 +323,7 @@ TEST_P(VqAttentionTest, TheWindowHoldsWhatTheReferenceHolds) {
 // What a restored state is given is what the ops leave.
 TEST_P(VqAttentionTest, TheCopyIsThatOfTheExactRows) {
   if (GetParam().read == VqRead::kExact) return;  // and has no copy
-  for (const Case& c : Cases()) {
+  for (const VqSizes& c : Cases()) {
     VqInputs inputs(Shape(c), c.heads, c.tokens, 9);
     // Columns without a value, with values that vanish beside the others, and too small for a copy.
     for (size_t i = 0; i < inputs.v.size(); ++i) {
@@ -387,7 +370,7 @@ void ExpectSkippingMoves(const VqInputs& inputs, float skip_mass, const std::vec
 }
 
 TEST_P(VqAttentionTest, LeavingRowsOutMovesAnOutputByAtMostTwiceTheirMass) {
-  for (const Case& c : Cases()) {
+  for (const VqSizes& c : Cases()) {
     const VqInputs inputs(Shape(c), c.heads, c.tokens, 10);
     const int64_t first = c.tokens - (slow() ? 3 : 10);
     OwnedState exact(*device_, inputs.shape);
@@ -440,7 +423,7 @@ TEST_P(VqAttentionTest, LeavingRowsOutMovesAnOutputByAtMostTwiceTheirMass) {
 // Scores far apart: the maximum has to cover codes and recent positions together, and only codes
 // that occurred.
 TEST_P(VqAttentionTest, LargeScoresDoNotOverflow) {
-  const Case c{1, 1, 8, 4, 16, 40};
+  const VqSizes c{1, 1, 8, 4, 16, 40};
   VqInputs inputs(Shape(c), c.heads, c.tokens, 7);
   for (float& score : inputs.code_scores) score *= 200;
   for (float& score : inputs.position_scores) score *= 200;
@@ -459,77 +442,6 @@ TEST_P(VqAttentionTest, LargeScoresDoNotOverflow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Isa, VqAttentionTest, ::testing::ValuesIn(VqCases()), kCaseName);
-
-// Sums of the copy's rows are of integers, however they are multiplied.
-TEST(VqAttentionIsaTest, TheCopyIsSummedToTheSameBitsByBytesAndByWords) {
-  const std::vector<std::string> isas = AvailableIsas();
-  const auto available = [&](const char* isa) {
-    return std::find(isas.begin(), isas.end(), isa) != isas.end();
-  };
-  bool compared = false;
-  for (const auto& [words, bytes] :
-       {std::pair{"avx2", "avx-vnni"}, std::pair{"avx512", "avx512-vnni"}}) {
-    if (!available(words) || !available(bytes)) continue;
-    compared = true;
-    for (const Case& c : kCases) {
-      const VqShape shape{c.kv_heads, c.codes, c.window, c.value, DType::kFloat32, VqRead::kInt8};
-      const VqInputs inputs(shape, c.heads, c.tokens, 11);
-      std::vector<std::vector<float>> outputs;
-      for (const char* isa : {words, bytes}) {
-        const auto device = MakeTestDevice("cpu", isa);
-        OwnedState state(*device, shape);
-        outputs.push_back(inputs.Decode(*device, state, 0, 0.05F));
-      }
-      EXPECT_EQ(outputs[0], outputs[1]) << bytes;
-    }
-  }
-  if (!compared) GTEST_SKIP() << "no processor with both";
-}
-
-// Few sessions may be divided among blocks in another way than more of them, of one piece of
-// columns or of two. What the largest batch took is enough for all others: steps are recorded from
-// that on.
-TEST(VqAttentionMemoryTest, ASmallerBatchTakesNoMoreThanALargerOne) {
-  constexpr size_t kMost = 8;
-  constexpr Case kOnePiece{1, 1, 20, 40, 1500, 1}, kTwoPieces{1, 1, 20, 40, 1540, 1},
-      kTwoHeads{2, 2, 20, 40, 1500, 1}, kShared{2, 1, 20, 40, 1500, 1};
-  for (const Case& c : {kOnePiece, kTwoPieces, kTwoHeads, kShared}) {
-    for (const float skip_mass : {0.0F, 0.05F}) {
-      const std::unique_ptr<Device> device = MakeTestDevice("cuda_stand_in", "forwards");
-      const VqShape shape{c.kv_heads, c.codes, c.window, c.value, DType::kFloat32};
-      const auto allocations = [&](size_t rows) {
-        const VqInputs inputs(shape, c.heads, static_cast<int64_t>(rows), 12);
-        const int64_t before = cuda_stand_in::CountsOfRuntime().allocations;
-        DecodeStep(*device, shape, c.heads, std::vector<VqState>(rows), std::vector<int64_t>(rows),
-                   inputs.code_scores, inputs.position_scores, inputs.codes, inputs.v, skip_mass);
-        return cuda_stand_in::CountsOfRuntime().allocations - before;
-      };
-      const int64_t first = allocations(kMost), of_arguments = allocations(kMost);
-      EXPECT_GT(first, of_arguments);
-      for (size_t rows = kMost; rows > 0; --rows) {
-        EXPECT_EQ(allocations(rows), of_arguments)
-            << rows << " sessions, values of " << c.value << ", heads " << c.heads;
-      }
-    }
-  }
-}
-
-// Factors that may be rounded are where that gains anything.
-TEST(VqAttentionIsaTest, FactorsAreRoundedForPairsAlone) {
-  const Case c{1, 1, 20, 30, 20, 100};
-  const VqInputs inputs({c.kv_heads, c.codes, c.window, c.value, DType::kBFloat16}, c.heads,
-                        c.tokens, 14);
-  for (const std::string& isa : AvailableIsas()) {
-    const auto device = MakeTestDevice("cpu", isa);
-    std::vector<std::vector<float>> outputs;
-    for (const DType factors : kFactors) {
-      OwnedState state(*device, inputs.shape);
-      outputs.emplace_back(static_cast<size_t>(inputs.OutSize()));
-      inputs.Prefill(*device, state, 0, c.tokens, outputs.back(), factors);
-    }
-    EXPECT_EQ(outputs[0] != outputs[1], isa == "avx512-bf16") << isa;
-  }
-}
 
 }  // namespace
 }  // namespace tvq
