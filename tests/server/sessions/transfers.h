@@ -42,7 +42,7 @@ inline std::unique_ptr<SnapshotUpload> Upload(StoreHarness& h, std::string_view 
 }
 
 inline absl::StatusOr<SessionView> Import(StoreHarness& h, std::string_view bytes,
-                                   const CreateOptions& options = {}) {
+                                          const CreateOptions& options = {}) {
   return h.store->Import("", options, Upload(h, bytes));
 }
 
