@@ -60,9 +60,9 @@ void RequestCall::Open(const grpc::ByteBuffer& bytes) {
   if (auto status = CheckMayUseSessions(context(), caller()); !status.ok()) return GiveUp(status);
   auto call = ToSessionCall(*session, CallHash(), caller().owner);
   if (!call.ok()) return GiveUp(call.status());
-  OnSessionThreads(size, [self = Self(), call = *std::move(call),
-                          commit_on_cancel = session->commit_on_cancel(),
-                          size] { self->OpenSession(call, commit_on_cancel, size); });
+  OnSessionThreads(
+      size, [self = Self(), call = *std::move(call), commit_on_cancel = session->commit_on_cancel(),
+             size] { self->OpenSession(call, commit_on_cancel, size); });
 }
 
 void RequestCall::OpenSession(const SessionCall& call, bool commit_on_cancel, size_t bytes) {

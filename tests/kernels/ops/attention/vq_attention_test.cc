@@ -263,7 +263,7 @@ TEST_P(VqAttentionTest, ASessionHasTheSameBitsAmongHundreds) {
       kLongAndABit{1, 1, 70, 110, 1030, 160}, kTwoPieces{1, 1, 20, 40, 1540, 70},
       kTwoPiecesAndABit{1, 1, 20, 40, 1542, 70};
   for (const VqSizes& c : {Cases()[0], Cases()[1], Cases().back(), kManySplits, kLong, kLongAndABit,
-                        kTwoPieces, kTwoPiecesAndABit}) {
+                           kTwoPieces, kTwoPiecesAndABit}) {
     constexpr size_t kRows = 400;
     const VqShape shape = Shape(c);
     const VqInputs inputs(shape, c.heads, c.tokens, 11);
