@@ -94,6 +94,19 @@ absl::StatusOr<int64_t> BudgetBytes(const std::vector<ServedModel>& models,
   return budget;
 }
 
+constexpr int64_t kToldLengths[] = {1 << 10, 1 << 13, 1 << 15, 1 << 17};
+// A length of whole pages, by which what is of constant size has all its bytes.
+constexpr int64_t kFar = int64_t{1} << 24;
+
+void TellGrowth(const Model& model, ModelCapacity* capacity) {
+  capacity->bytes_per_token = (model.StateBytes(2 * kFar) - model.StateBytes(kFar)) / kFar;
+  const int64_t longest = model.info().config.max_position;
+  for (const int64_t tokens : kToldLengths) {
+    if (longest > 0 && tokens > longest) break;
+    capacity->sizes.push_back({tokens, model.StateBytes(tokens)});
+  }
+}
+
 }  // namespace
 
 int64_t WorkspaceBytes(const std::vector<ServedModel>& models, int64_t max_num_seqs) {
@@ -234,11 +247,13 @@ absl::StatusOr<ModelCapacity> Engine::Capacity(const std::string& name, int64_t 
   }
   if (tokens == 0) tokens = std::max<int64_t>(1, longest);
   const int64_t bytes = model.StateBytes(tokens);
-  return ModelCapacity{.grows = model.StatesGrow(),
-                       .tokens = tokens,
-                       .bytes_per_session = bytes,
-                       .max_sessions = impl_->budget.total() / std::max<int64_t>(1, bytes),
-                       .sessions_in_use = impl_->loop.model_use(*index).sequences_running};
+  ModelCapacity capacity{.grows = model.StatesGrow(),
+                         .tokens = tokens,
+                         .bytes_per_session = bytes,
+                         .max_sessions = impl_->budget.total() / std::max<int64_t>(1, bytes),
+                         .sessions_in_use = impl_->loop.model_use(*index).sequences_running};
+  if (capacity.grows && model.info().predicts) TellGrowth(model, &capacity);
+  return capacity;
 }
 
 StateReadTotals Engine::StateReads(size_t model) const {

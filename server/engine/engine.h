@@ -24,12 +24,22 @@ struct ServedModel {
   int32_t weight = 1;  // share of the device's time when several models have work
 };
 
+// What a session of so many tokens takes.
+struct SessionSize {
+  int64_t tokens = 0;
+  int64_t bytes = 0;
+};
+
 struct ModelCapacity {
   bool grows = false;             // a session takes more as it gets longer
   int64_t tokens = 0;             // length of the sessions that the next two are about
   int64_t bytes_per_session = 0;  // Model::StateBytes(tokens)
   int64_t max_sessions = 0;       // of that size that fit the whole budget
   int64_t sessions_in_use = 0;    // states reserved for running requests
+  // Of sessions that grow: what a further token takes, in the mean, and what sessions of 1024, 8192,
+  // 32768 and 131072 tokens take, of those that the context has.
+  int64_t bytes_per_token = 0;
+  std::vector<SessionSize> sizes;
 };
 
 // Bytes that computing takes beside states and weights: scratch, logits of `max_num_seqs` rows and

@@ -3,10 +3,13 @@
 #include <spdlog/spdlog.h>
 
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "kernels/numbers/parse_dtype.h"
 #include "models/runtime/registry/registry.h"
 #include "server/startup/progress_bar.h"
@@ -23,6 +26,20 @@ std::string DescribeReads(const StateReads& reads) {
     absl::StrAppend(&text, "; decode leaves out softmax mass up to ", reads.skip_mass);
   }
   return text;
+}
+
+std::string DescribeGrowth(const ModelCapacity& capacity) {
+  if (!capacity.grows) return "";
+  std::string told = absl::StrCat(" at ", capacity.tokens, " tokens, less before");
+  std::vector<std::string> sizes;
+  for (const SessionSize& size : capacity.sizes) {
+    sizes.push_back(absl::StrCat(ReadableBytes(size.bytes), " at ", size.tokens));
+  }
+  if (!sizes.empty()) {
+    absl::StrAppend(&told, " (", ReadableBytes(capacity.bytes_per_token), " a token: ",
+                    absl::StrJoin(sizes, ", "), ")");
+  }
+  return told;
 }
 
 }  // namespace
@@ -71,7 +88,7 @@ std::string Describe(const ServedModel& served, const ModelCapacity& capacity) {
       static_cast<double>(info.parameters) / 1e6, Name(info.dtype),
       ReadableBytes(info.weight_bytes), info.predicts ? "session" : "text",
       ReadableBytes(capacity.bytes_per_session),
-      capacity.grows ? absl::StrCat(" at ", capacity.tokens, " tokens, less before") : "",
+      DescribeGrowth(capacity),
       capacity.max_sessions, DescribeReads(info.reads),
       drafts > 0 ? absl::StrCat("; a step drafts up to ", drafts, " tokens") : "");
 }

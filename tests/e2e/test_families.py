@@ -54,6 +54,7 @@ def test_the_server_says_what_it_serves(families):
 def test_a_constant_state_is_quoted_alike_for_every_length(families, kind):
     quoted = {quote(families, kind, tokens).bytes_per_session for tokens in [0, 1, 256, 257, 5000]}
     assert len(quoted) == 1 and quoted.pop() > 0
+    assert not quote(families, kind).session_sizes and quote(families, kind).bytes_per_token == 0
 
 
 def test_a_growing_state_is_quoted_by_its_formula(families):
@@ -62,6 +63,8 @@ def test_a_growing_state_is_quoted_by_its_formula(families):
         assert model.bytes_per_session == pages * page_bytes(5000)
         assert model.quoted_tokens == (tokens or 5000)
         assert model.max_sessions > 0
+        assert model.bytes_per_token == page_bytes(5000) // 256
+        assert [(size.tokens, size.bytes) for size in model.session_sizes] == [(1024, 4 * page_bytes(5000))]
     assert quote(families, "softmax", 1).max_sessions > 19 * quote(families, "softmax").max_sessions
     code, message = refused(lambda: quote(families, "softmax", 5001))
     assert code == Code.INVALID_ARGUMENT and "quoted_tokens: is 5001, must be 0 to 5000" in message

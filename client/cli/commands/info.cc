@@ -2,7 +2,11 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/command.h"
 
 namespace tvq::cli {
@@ -37,6 +41,11 @@ nlohmann::json ModelJson(const v1::Model& m) {
   if (m.has_bos_token_id()) json["bos_token_id"] = m.bos_token_id();
   if (m.has_eos_token_id()) json["eos_token_id"] = m.eos_token_id();
   if (m.has_unk_token_id()) json["unk_token_id"] = m.unk_token_id();
+  json["bytes_per_token"] = m.bytes_per_token();
+  json["session_sizes"] = nlohmann::json::array();
+  for (const v1::SessionSize& size : m.session_sizes()) {
+    json["session_sizes"].push_back({{"tokens", size.tokens()}, {"bytes", size.bytes()}});
+  }
   if (m.has_image()) {
     json["image"] = {{"height", m.image().height()},
                      {"width", m.image().width()},
@@ -64,6 +73,21 @@ void PrintJson(const v1::GetServerInfoResponse& server, const v1::ListModelsResp
   std::printf("%s\n", json.dump(2).c_str());
 }
 
+std::string Megabytes(int64_t bytes) {
+  return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
+}
+
+// What a session takes more and more of.
+void PrintGrowth(const v1::Model& m) {
+  if (m.session_sizes().empty()) return;
+  std::vector<std::string> sizes;
+  for (const v1::SessionSize& size : m.session_sizes()) {
+    sizes.push_back(absl::StrCat(Megabytes(size.bytes()), " at ", size.tokens(), " tokens"));
+  }
+  std::printf("  growth    %lld bytes a token: %s\n", static_cast<long long>(m.bytes_per_token()),
+              absl::StrJoin(sizes, ", ").c_str());
+}
+
 std::string OfWhatLength(const v1::Model& m) {
   if (!m.state_grows()) return "";
   return " at " + std::to_string(m.quoted_tokens()) + " tokens, less before";
@@ -88,6 +112,7 @@ void PrintText(const v1::GetServerInfoResponse& server, const v1::ListModelsResp
                 static_cast<long long>(m.bytes_per_session()), OfWhatLength(m).c_str(),
                 static_cast<long long>(m.max_sessions()),
                 static_cast<long long>(m.sessions_in_use()));
+    PrintGrowth(m);
   }
 }
 

@@ -74,6 +74,14 @@ OrderedJson ToJson(const v1::SamplingParams& defaults) {
   return json;
 }
 
+OrderedJson SizesJson(const v1::Model& model) {
+  OrderedJson sizes = OrderedJson::array();
+  for (const v1::SessionSize& size : model.session_sizes()) {
+    sizes.push_back({{"tokens", size.tokens()}, {"bytes", size.bytes()}});
+  }
+  return sizes;
+}
+
 OrderedJson ToJson(const v1::Model& model) {
   return {{"id", model.name()},
           {"object", "model"},
@@ -88,6 +96,8 @@ OrderedJson ToJson(const v1::Model& model) {
           {"bytes_per_session", model.bytes_per_session()},
           {"state_grows", model.state_grows()},
           {"quoted_tokens", model.quoted_tokens()},
+          {"bytes_per_token", model.bytes_per_token()},
+          {"session_sizes", SizesJson(model)},
           {"max_sessions", model.max_sessions()},
           {"sessions_in_use", model.sessions_in_use()},
           {"prefill_chunk", model.prefill_chunk()},

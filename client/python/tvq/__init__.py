@@ -22,13 +22,13 @@ from tvq.errors import (Aborted, AlreadyExists, Cancelled, DataLoss, DeadlineExc
 from tvq.generation import Generation, StatefulGeneration
 from tvq.options import Conversation, Durability, GeneratePrompt, Pooling, Prompt, Sampling, Tls
 from tvq.session import Session
-from tvq.values import (Delta, Encoding, Mark, Model, Position, Sample, Score, ServerInfo, SessionInfo, TokenLogprob,
+from tvq.values import (Delta, Encoding, Mark, Model, Position, Sample, Score, ServerInfo, SessionInfo, SessionSize, TokenLogprob,
                         TokenLogprobs, Usage)
 
 __all__ = [
     "Aborted", "Admin", "AlreadyExists", "Cancelled", "Client", "Conversation", "DataLoss", "DeadlineExceeded", "Delta", "Durability",
     "Encoding", "Error", "FailedPrecondition", "GeneratePrompt", "Generation", "InternalError", "InvalidArgument", "Mark", "Model", "NotFound",
     "PermissionDenied", "Pooling", "Position", "Prompt", "ResourceExhausted", "Sample", "Sampling", "Score", "ServerInfo",
-    "Session", "SessionInfo", "StatefulGeneration", "Tls", "TokenLogprob", "TokenLogprobs", "Unauthenticated",
+    "Session", "SessionInfo", "SessionSize", "StatefulGeneration", "Tls", "TokenLogprob", "TokenLogprobs", "Unauthenticated",
     "Unavailable", "Unimplemented", "Usage",
 ]

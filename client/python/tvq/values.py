@@ -160,6 +160,14 @@ class Encoding:
 
 
 @dataclass(frozen=True)
+class SessionSize:
+    """What a session of so many tokens takes."""
+
+    tokens: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Model:
     """A served model; model.proto says more."""
 
@@ -185,6 +193,10 @@ class Model:
     add_bos_token: bool
     #: Names of its own templates of conversations; none: a Conversation cannot be given.
     conversation_templates: tuple[str, ...]
+    #: Where the state grows: what each further token takes, in the mean.
+    bytes_per_token: int
+    #: Where the state grows: at 1024, 8192, 32768 and 131072 tokens, as far as max_position goes.
+    session_sizes: tuple[SessionSize, ...]
     pad_token_id: Optional[int] = None
     bos_token_id: Optional[int] = None
     eos_token_id: Optional[int] = None
@@ -268,7 +280,8 @@ def session_info(message: session_pb2.Session) -> SessionInfo:
 
 
 def model(message: model_pb2.Model) -> Model:
-    return plain(Model, message, conversation_templates=tuple(message.conversation_templates))
+    return plain(Model, message, conversation_templates=tuple(message.conversation_templates),
+                 session_sizes=tuple(plain(SessionSize, size) for size in message.session_sizes))
 
 
 def server_info(message: model_pb2.GetServerInfoResponse) -> ServerInfo:

@@ -107,6 +107,12 @@ void ToProto(const ServedModel& served, const ModelCapacity& capacity, const Req
   message->set_bytes_per_session(capacity.bytes_per_session);
   message->set_max_sessions(capacity.max_sessions);
   message->set_sessions_in_use(capacity.sessions_in_use);
+  message->set_bytes_per_token(capacity.bytes_per_token);
+  for (const SessionSize& size : capacity.sizes) {
+    v1::SessionSize* const told = message->add_session_sizes();
+    told->set_tokens(size.tokens);
+    told->set_bytes(size.bytes);
+  }
   message->set_prefill_chunk(config.prefill_chunk);
   message->set_max_position(config.max_position);
   message->set_max_prompt_tokens(limits.max_prompt_tokens);

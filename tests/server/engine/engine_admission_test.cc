@@ -98,6 +98,21 @@ TEST(EngineAdmissionTest, CapacityOfGrowingStatesIsQuotedForALength) {
   EXPECT_EQ(constant.engine->Capacity("fake", 1'000'000)->bytes_per_session, 1000);
 }
 
+TEST(EngineAdmissionTest, CapacityTellsHowStatesGrow) {
+  const auto sizes = [](const FakeOptions& options) {
+    const ModelCapacity capacity = *Harness(options).engine->Capacity("fake", 1);
+    EXPECT_EQ(capacity.bytes_per_token, capacity.grows ? 10 : 0);
+    std::vector<std::pair<int64_t, int64_t>> told;
+    for (const SessionSize& size : capacity.sizes) told.emplace_back(size.tokens, size.bytes);
+    return told;
+  };
+  using Sizes = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(sizes({}), Sizes());
+  EXPECT_EQ(sizes({.max_position = 1023, .bytes_per_token = 10}), Sizes());
+  EXPECT_EQ(sizes({.max_position = 8192, .bytes_per_token = 10}),
+            (Sizes{{1024, 11'240}, {8192, 82'920}}));
+}
+
 TEST(EngineAdmissionTest, CapacityCountsReservedStates) {
   Harness h({}, {.max_num_seqs = 8, .state_memory_bytes = 5500});
   EXPECT_EQ(h.engine->Capacity("fake")->bytes_per_session, 1000);

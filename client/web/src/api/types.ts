@@ -20,6 +20,9 @@ export interface Model {
   /** A session takes more as its context grows; the bytes are of one of `quoted_tokens` tokens. */
   state_grows: boolean;
   quoted_tokens: number;
+  /** Of a session that grows: what each further token takes, in the mean. */
+  bytes_per_token?: number;
+  session_sizes?: { tokens: number; bytes: number }[];
   max_sessions: number;
   sessions_in_use: number;
   prefill_chunk: number;

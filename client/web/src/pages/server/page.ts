@@ -192,6 +192,14 @@ function whyNot(error: unknown): unknown {
   return error;
 }
 
+/** What sessions take at some lengths, if that grows. */
+function growth(model: Model): HTMLElement | null {
+  const sizes = (model.session_sizes ?? []).map((size) => `${bytes(size.bytes)} at ${count(size.tokens)}`);
+  if (sizes.length === 0) return null;
+  const text = `A session takes ${bytes(model.bytes_per_token ?? 0)} a token: ${sizes.join(', ')} tokens.`;
+  return el('p', { class: 'growth' }, text);
+}
+
 function card(model: Model): HTMLElement {
   const { image, sessions_in_use: used, max_sessions: most } = model;
   const meter = el('meter', {
@@ -225,6 +233,7 @@ function card(model: Model): HTMLElement {
       fact('longest context', model.max_position > 0 ? plural(model.max_position, 'token') : 'no limit'),
       fact('state in', model.state_dtype),
     ),
+    growth(model),
     el('div', { class: 'capacity' }, meter, el('span', {}, `${count(used)} of ${count(most)} sessions compute`)),
   );
 }
