@@ -14,6 +14,7 @@
 #include "models/runtime/layers/attention/softmax/core.h"
 #include "models/runtime/layers/attention/vq/core.h"
 #include "models/runtime/stack/stack.h"
+#include "models/runtime/tokenizer/types.h"
 #include "tests/models/runtime/random_weights.h"
 #include "tests/models/runtime/stack/fed_model.h"
 
@@ -22,18 +23,20 @@ namespace tvq {
 struct MixedOptions {
   std::string block = "standard", position_bias = "relative";
   StateReads reads;
+  bool reads_text = false;  // of bytes, by a tokenizer
   // What the stack gets in the place of a layer; empty: the layer.
   std::function<std::unique_ptr<Layer>(std::unique_ptr<Layer>)> wrap;
   std::function<void(int64_t done, int64_t total)> progress;
 };
 
 inline std::string MixedJson(const MixedOptions& mixed) {
-  return absl::StrCat(
-      R"({"model_type": "transformer_vq", "vocab_size": 29, "d_model": 24, "d_k": 8, "d_v": 16,
+  return absl::StrCat(R"({"model_type": "transformer_vq", "vocab_size": )",
+                      mixed.reads_text ? 259 : 29,
+                      R"(, "d_model": 24, "d_k": 8, "d_v": 16,
           "n_layer": 6, "n_head": 4, "n_kv_head": 2, "n_code": 5, "block_len": 8, "mem_len": 7,
           "prefill_chunk": 64, "tokenizer": {"type": "bytes"}, "position_bias": ")",
-      mixed.position_bias, R"(", "block": ")", mixed.block,
-      mixed.block == "standard" ? R"(", "d_ff": 32})" : R"("})");
+                      mixed.position_bias, R"(", "block": ")", mixed.block,
+                      mixed.block == "standard" ? R"(", "d_ff": 32})" : R"("})");
 }
 
 inline StackLayers MixedLayers(const TransformerConfig& config, const StateReads& reads,
@@ -73,7 +76,9 @@ inline std::unique_ptr<Model> NewMixedModel(const std::shared_ptr<Device>& devic
     if (mixed.wrap) layer = mixed.wrap(std::move(layer));
   }
   const std::unique_ptr<WeightSource> weights = RandomWeights(3);
-  return Stack::Create(config, std::move(made), *weights, nullptr, options).value();
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (mixed.reads_text) tokenizer = MakeBytesTokenizer(config.common).value();
+  return Stack::Create(config, std::move(made), *weights, std::move(tokenizer), options).value();
 }
 
 class MixedModel : public FedModel {
