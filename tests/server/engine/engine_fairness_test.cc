@@ -149,7 +149,7 @@ TEST(EngineFairnessTest, WhoWorkedAloneIsNotBehindThoughOthersCouldNotStart) {
     const std::vector<std::string> names = order.names();
     EXPECT_LT(std::ranges::find(names, "worked") - names.begin(), 4);
     EXPECT_FALSE(waits->started());
-    for (const RequestHandle handle : {stays, cannot}) h.engine->Cancel(handle);
+    for (const RequestHandle handle : {cannot, stays}) h.engine->Cancel(handle);
     for (const auto& sink : {runs, waits}) EXPECT_TRUE(absl::IsCancelled(sink->Wait()));
   }
 }
