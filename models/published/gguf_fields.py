@@ -39,12 +39,11 @@ class Fields:
     def text(self, name: str, default: str = None) -> str:
         return self.take(name, (str,), "a string", default)
 
-    def flag(self, name: str) -> bool:
-        """False if it is absent."""
-        return self.take(name, (bool,), "true or false", False)
+    def flag(self, name: str, default: bool) -> bool:
+        return self.take(name, (bool,), "true or false", default)
 
     def list_of(self, name: str, kind: type) -> list:
-        words = {str: "a list of strings", int: "a list of integers"}[kind]
+        words = {str: "a list of strings", int: "a list of integers", float: "a list of numbers"}[kind]
         values = self.take(name, (list,), words)
         if not all(type(value) is kind for value in values):
             raise GgufError(f"{name} must be {words}")
@@ -57,6 +56,13 @@ class Fields:
         if type(value) is not type(wanted) or value != wanted:
             found = "is absent" if value is None else f"is {shown(value)}"
             raise GgufError(f"{name} {found}; only {wanted!r} can be imported")
+
+    def one_of(self, name: str, known, default: str = None) -> str:
+        """A text that is among those known."""
+        value = self.take(name, (str,), f"one of {', '.join(known)}", default)
+        if value not in known:
+            raise GgufError(f"{name} is {shown(value)}; known here are {', '.join(known)}")
+        return value
 
     def refuse_others(self, prefix: str, harmless=()) -> None:
         """Refuses fields of the prefix that were not asked for: what they mean is not known here."""

@@ -1,54 +1,71 @@
-"""The tokenizer of a GGUF file (byte-level BPE, kind `gpt2`) as Hugging Face's tokenizer.json and tokenizer_config.json."""
+"""The tokenizer of a GGUF file as Hugging Face's tokenizer.json and tokenizer_config.json."""
 
+from models.published.gguf_byte_level import ByteLevel
 from models.published.gguf_fields import Fields
 from models.published.gguf_file import GgufError
+from models.published.gguf_pieces import Pieces
+from models.published.gguf_vocabulary import PREFIX
 
-PREFIX = "tokenizer.ggml."
-NORMAL, CONTROL, USER_DEFINED = 1, 3, 4  # types of tokens
-BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-# What cuts a text before merges, by the name that llama.cpp has for it.
-PRE_TOKENIZERS = {
-    "smollm": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, BYTE_LEVEL]},
-}
-ENDS = ("eos", "eot", "eom")  # of a text, of a turn, of a message
+KINDS = {"gpt2": ByteLevel, "llama": Pieces}
 TEMPLATE = "tokenizer.chat_template"
 # Ids that a use of the model may want, and a repetition of the rest in another form.
 HARMLESS = {PREFIX + name for name in (
-    "scores", "seperator_token_id", "cls_token_id", "mask_token_id", "fim_pre_token_id", "fim_suf_token_id",
-    "fim_mid_token_id", "fim_pad_token_id", "fim_rep_token_id", "fim_sep_token_id")} | {"tokenizer.huggingface.json"}
+    "seperator_token_id", "cls_token_id", "mask_token_id", "fim_pre_token_id", "fim_suf_token_id", "fim_mid_token_id",
+    "fim_pad_token_id", "fim_rep_token_id", "fim_sep_token_id", "prefix_token_id", "suffix_token_id", "middle_token_id")} | {
+        "tokenizer.huggingface.json"}
 
 
 class Tokenizer:
-    def __init__(self, fields: Fields):
+    """`pre_tokenizer`: the name of that which the file does not name, or names in another way."""
+
+    def __init__(self, fields: Fields, pre_tokenizer: str = None):
         if PREFIX + "model" not in fields.values:
             raise GgufError(f"lacks the field {PREFIX}model: it has no tokenizer")
-        fields.must_be(PREFIX + "model", "gpt2")
-        self.pre = pre_tokenizer(fields)
-        for flag in ("add_bos_token", "add_eos_token", "add_sep_token", "add_space_prefix"):
-            fields.must_be(PREFIX + flag, False, False)
-        self.tokens, self.types = fields.list_of(PREFIX + "tokens", str), fields.list_of(PREFIX + "token_type", int)
-        self.vocabulary = vocabulary(self.tokens, self.types)
-        self.merges = merges(fields.list_of(PREFIX + "merges", str), self.vocabulary)
-        self.ids = special_ids(fields, len(self.tokens))
+        self.kind = KINDS[fields.one_of(PREFIX + "model", KINDS)](fields, pre_tokenizer)
+        self.vocabulary = self.kind.vocabulary
+        fields.must_be(PREFIX + "add_sep_token", False, False)
+        self.adds_begin = fields.flag(PREFIX + "add_bos_token", self.kind.adds_begin)
+        self.adds_end = fields.flag(PREFIX + "add_eos_token", False)
+        if self.adds_begin and not self.has("bos"):
+            raise GgufError(f"texts begin with a token ({PREFIX}add_bos_token), but {PREFIX}bos_token_id names none")
         self.templates = templates(fields)
         fields.refuse_others("tokenizer.", HARMLESS)
 
+    def has(self, name: str) -> bool:
+        """And a text can spell it."""
+        number = self.vocabulary.special.get(name)
+        return number is not None and self.vocabulary.ids.get(self.vocabulary.tokens[number]) == number
+
+    def named(self, *names: str) -> dict:
+        return {name: self.vocabulary.special[name] for name in names if self.has(name)}
+
     def tokenizer_json(self) -> dict:
-        added = [{"id": number, "content": token, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
-                  "special": kind == CONTROL}
-                 for number, (token, kind) in enumerate(zip(self.tokens, self.types)) if kind != NORMAL]
-        model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
-                 "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
-                 "vocab": self.vocabulary, "merges": self.merges}
-        return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
-                "pre_tokenizer": self.pre, "post_processor": None, "decoder": {**BYTE_LEVEL, "add_prefix_space": True},
-                "model": model}
+        sections = self.kind.sections()
+        model = {"type": "BPE", "dropout": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
+                 "vocab": self.vocabulary.ids, **sections.pop("model")}
+        return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": self.vocabulary.added_tokens(),
+                "post_processor": self.post_processor(), **sections, "model": model}
+
+    def post_processor(self) -> dict:
+        """What stands before and behind a text."""
+        before, behind = ["bos"] if self.adds_begin else [], ["eos"] if self.adds_end else []
+        if not before and not behind:
+            return None
+        tokens = {name: self.vocabulary.tokens[number] for name, number in self.named("bos", "eos").items()}
+        wrapped = {sequence: [*({"SpecialToken": {"id": tokens[name], "type_id": kind}} for name in before),
+                              {"Sequence": {"id": sequence, "type_id": kind}},
+                              *({"SpecialToken": {"id": tokens[name], "type_id": kind}} for name in behind)]
+                   for kind, sequence in enumerate("AB")}
+        return {"type": "TemplateProcessing", "single": wrapped["A"], "pair": wrapped["A"] + wrapped["B"],
+                "special_tokens": {tokens[name]: {"id": tokens[name], "ids": [self.vocabulary.special[name]], "tokens": [tokens[name]]}
+                                   for name in before + behind}}
 
     def tokenizer_config(self, context: int) -> dict:
-        config = {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": False, "add_bos_token": False,
-                  "clean_up_tokenization_spaces": False, "model_max_length": context}
-        for name, number in self.special("bos", "eos", "pad", "unk").items():
-            config[f"{name}_token"] = self.tokens[number]
+        config = {"tokenizer_class": "PreTrainedTokenizerFast", "add_prefix_space": self.kind.adds_prefix,
+                  "add_bos_token": self.adds_begin, "add_eos_token": self.adds_end, "clean_up_tokenization_spaces": False,
+                  "model_max_length": context}
+        for name, number in self.named("bos", "eos", "pad", "unk").items():
+            config[f"{name}_token"] = self.vocabulary.tokens[number]
         if list(self.templates) == ["default"]:
             config["chat_template"] = self.templates["default"]
         elif self.templates:
@@ -57,56 +74,9 @@ class Tokenizer:
 
     def special_config(self) -> dict:
         """What config.json and generation_config.json say of ids; those that end a text are a list if there are several."""
-        ends = list(dict.fromkeys(self.special(*ENDS).values()))
-        config = {f"{name}_token_id": number for name, number in self.special("bos", "eos", "pad").items()}
+        ends = self.vocabulary.ends
+        config = {f"{name}_token_id": number for name, number in self.named("bos", "eos", "pad").items()}
         return {**config, "eos_token_id": ends[0] if len(ends) == 1 else ends}
-
-    def special(self, *names: str) -> dict:
-        return {name: self.ids[name] for name in names if name in self.ids}
-
-
-def pre_tokenizer(fields: Fields) -> dict:
-    name = fields.text(PREFIX + "pre")
-    if name not in PRE_TOKENIZERS:
-        raise GgufError(f"{PREFIX}pre is {name!r}; the pre-tokenizers known here: {', '.join(PRE_TOKENIZERS)}")
-    return PRE_TOKENIZERS[name]
-
-
-def vocabulary(tokens: list, types: list) -> dict:
-    if not tokens or len(tokens) != len(types):
-        raise GgufError(f"{PREFIX}tokens has {len(tokens)} and {PREFIX}token_type {len(types)}; both must have one for each id")
-    for number, kind in enumerate(types):
-        if kind not in (NORMAL, CONTROL, USER_DEFINED):
-            raise GgufError(f"{PREFIX}token_type says {kind} of token {number}; known are {NORMAL} (normal), {CONTROL} (control) "
-                            f"and {USER_DEFINED} (defined by a user)")
-    ids = {token: number for number, token in enumerate(tokens)}
-    if len(ids) < len(tokens):
-        number = next(number for number, token in enumerate(tokens) if ids[token] != number)
-        raise GgufError(f"{PREFIX}tokens has {tokens[number]!r} twice, as {number} and {ids[tokens[number]]}")
-    return ids
-
-
-def merges(lines: list, ids: dict) -> list:
-    pairs = [line.split(" ") for line in lines]
-    for number, pair in enumerate(pairs):
-        if len(pair) != 2 or pair[0] not in ids or pair[1] not in ids or "".join(pair) not in ids:
-            raise GgufError(f"{PREFIX}merges, string {number}: {lines[number][:60]!r} must be two tokens, a space between, that "
-                            "make a third")
-    return pairs
-
-
-def special_ids(fields: Fields, size: int) -> dict:
-    """By their short names. The id that ends a text must be there."""
-    found = {}
-    names = {"bos": "bos", "eos": "eos", "eot": "eot", "eom": "eom", "pad": "padding", "unk": "unknown"}
-    for name, theirs in names.items():
-        field = f"{PREFIX}{theirs}_token_id"
-        if field not in fields.values and name != "eos":
-            continue
-        found[name] = fields.take(field, (int,), "the id of a token")
-        if not 0 <= found[name] < size:
-            raise GgufError(f"{field} is {found[name]}, must be from 0 to {size - 1}")
-    return found
 
 
 def templates(fields: Fields) -> dict:

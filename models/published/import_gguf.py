@@ -1,9 +1,9 @@
 """Turns a GGUF file into a model directory in Hugging Face's form: config.json, model.safetensors, tokenizer.json and so on.
 
-    scripts/import-gguf FILE DIR [--dtype bfloat16|float32]
+    scripts/import-gguf FILE DIR [--dtype bfloat16|float32] [--pre-tokenizer NAME]
 
-Architecture `llama`, every tensor type that the gguf package can read, byte-level BPE with the pre-tokenizer `smollm`. Whatever
-else a file may hold is refused by name. DIR must not exist yet; it is written whole or not at all.
+Architecture llama, every tensor type that the gguf package can read, tokenizers of the kinds gpt2 and llama. Whatever else a file may
+hold is refused by name. DIR must not exist yet; it is written whole or not at all.
 """
 
 import argparse
@@ -20,31 +20,32 @@ import numpy as np
 from models.published.gguf_fields import Fields
 from models.published.gguf_file import GgufError, read_gguf
 from models.published.gguf_llama import llama_config, llama_tensors
+from models.published.gguf_pre_tokenizers import PRE_TOKENIZERS
 from models.published.gguf_tokenizer import Tokenizer
 from models.training.files import safetensors
 
 DTYPES = ("bfloat16", "float32")
 
 
-def import_gguf(path, directory, dtype: str = "bfloat16") -> None:
+def import_gguf(path, directory, dtype: str = "bfloat16", pre_tokenizer: str = None) -> None:
     directory = pathlib.Path(directory)
     if directory.exists() or directory.is_symlink():
         raise GgufError(f"{directory}: is there already; name another directory, or remove it first")
     file = read_gguf(path)
     try:
-        files, tensors = converted(file, dtype)
+        files, tensors = converted(file, dtype, pre_tokenizer)
     except GgufError as error:
         raise GgufError(f"{path}: {error}") from None
     write_whole(directory, files, tensors)
 
 
-def converted(file, dtype: str):
+def converted(file, dtype: str, pre_tokenizer: str = None):
     """-> (JSON files by name, tensors by name)"""
     fields = Fields(file.fields)
     fields.must_be("general.architecture", "llama")
     fields.must_be("split.count", 1, 1)
-    tokenizer = Tokenizer(fields)
-    config = llama_config(fields, len(tokenizer.tokens), "output.weight" not in file.tensors)
+    tokenizer = Tokenizer(fields, pre_tokenizer)
+    config = llama_config(fields, len(tokenizer.vocabulary.tokens), "output.weight" not in file.tensors)
     special = tokenizer.special_config()
     files = {
         "config.json": {**config, **special, "torch_dtype": dtype},
@@ -87,10 +88,12 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--dtype", choices=DTYPES, default=DTYPES[0],
                         help="of the weights: rounded to nearest, ties to even, or as the file has them (default: %(default)s)")
+    parser.add_argument("--pre-tokenizer", choices=list(PRE_TOKENIZERS), metavar="NAME",
+                        help="what cuts a text before merges, of a file that does not name it: " + ", ".join(PRE_TOKENIZERS))
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is half written goes
     try:
-        import_gguf(arguments.file, arguments.directory, arguments.dtype)
+        import_gguf(arguments.file, arguments.directory, arguments.dtype, arguments.pre_tokenizer)
     except (GgufError, OSError) as error:
         print(f"import-gguf: {error}", file=sys.stderr)
         return 1

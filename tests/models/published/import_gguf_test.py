@@ -12,30 +12,13 @@ import numpy as np
 import pytest
 import tiny_gguf
 from conftest import ROOT
+from tiny_gguf import made, read, refused
 
 from models.published.gguf_file import GgufError
 from models.published.import_gguf import import_gguf
 from models.training.files import safetensors
 
 Q8_0, Q4_1, BF16, F16 = (gguf.GGMLQuantizationType[name] for name in ("Q8_0", "Q4_1", "BF16", "F16"))
-
-
-def made(tmp_path, change=lambda fields, tensors: None, tied=True, **options):
-    """A file whose fields and tensors `change` may alter."""
-    fields, tensors = tiny_gguf.fields(), tiny_gguf.tensors(tied)
-    change(fields, tensors)
-    return tiny_gguf.write(tmp_path / "model.gguf", fields, tensors, **options)
-
-
-def refused(tmp_path, words, change=lambda fields, tensors: None, **options):
-    with pytest.raises(GgufError) as error:
-        import_gguf(made(tmp_path, change, **options), tmp_path / "out")
-    assert words in str(error.value) and str(error.value).startswith(f"{tmp_path / 'model.gguf'}: ")
-    assert [path.name for path in tmp_path.iterdir()] == ["model.gguf"]
-
-
-def read(path):
-    return json.loads(path.read_text())
 
 
 def test_files_in_hugging_faces_form(tmp_path):
@@ -115,13 +98,14 @@ def test_bfloat16_is_rounded_to_nearest_even(tmp_path):
 
 
 @pytest.mark.parametrize("name, field, words", [
-    ("tokenizer.ggml.model", ("add_string", "llama"), "tokenizer.ggml.model is 'llama'; only 'gpt2' can be imported"),
-    ("tokenizer.ggml.pre", ("add_string", "qwen2"), "tokenizer.ggml.pre is 'qwen2'; the pre-tokenizers known here: smollm"),
-    ("tokenizer.ggml.pre", None, "lacks the field tokenizer.ggml.pre"),
+    ("tokenizer.ggml.model", ("add_string", "bert"), "tokenizer.ggml.model is 'bert'; known here are gpt2, llama"),
+    ("tokenizer.ggml.pre", ("add_string", "falcon"), "tokenizer.ggml.pre is 'falcon'; the pre-tokenizers known here are gpt-2, smollm"),
+    ("tokenizer.ggml.pre", None, "tokenizer.ggml.pre is absent; the pre-tokenizers known here are gpt-2, smollm"),
     ("tokenizer.ggml.tokens", None, "lacks the field tokenizer.ggml.tokens"),
     ("tokenizer.ggml.eos_token_id", None, "lacks the field tokenizer.ggml.eos_token_id"),
     ("tokenizer.ggml.eos_token_id", ("add_uint32", 264), "tokenizer.ggml.eos_token_id is 264, must be from 0 to 263"),
-    ("tokenizer.ggml.add_bos_token", ("add_bool", True), "tokenizer.ggml.add_bos_token is True; only False"),
+    ("tokenizer.ggml.add_space_prefix", ("add_bool", True), "tokenizer.ggml.add_space_prefix is True; only False"),
+    ("tokenizer.ggml.add_sep_token", ("add_bool", True), "tokenizer.ggml.add_sep_token is True; only False"),
     ("tokenizer.ggml.normalizer", ("add_string", "x"), "tokenizer.ggml.normalizer ('x'), whose meaning is not known"),
     ("tokenizer.ggml.tokens", ("add_array", ["a"] * 264), "has 'a' twice, as 0 and 263"),
     ("tokenizer.ggml.token_type", ("add_array", [1] * 263), "264 and tokenizer.ggml.token_type 263"),
@@ -178,8 +162,8 @@ def test_tensors_that_are_refused(tmp_path, name, values, words):
 
 def test_a_tensor_in_the_place_of_another(tmp_path):
     def change(_, tensors):
-        tensors["blk.0.attn_q.bias"] = tensors.pop("blk.0.attn_q.weight")
-    refused(tmp_path, "has the tensor blk.0.attn_q.bias, which has no place", change)
+        tensors["blk.0.attn_k.bias"] = tensors.pop("blk.0.attn_q.weight")
+    refused(tmp_path, "has the tensor blk.0.attn_k.bias, which has no place", change)
 
 
 def refused_bytes(tmp_path, data, words=""):

@@ -1,7 +1,13 @@
 """A GGUF file of a tiny llama, written by the gguf package itself."""
 
+import json
+
 import gguf
 import numpy as np
+import pytest
+
+from models.published.gguf_file import GgufError
+from models.published.import_gguf import import_gguf
 
 VOCABULARY, WIDTH, HEADS, KV_HEADS, INNER, LAYERS = 264, 32, 4, 2, 64, 2
 HEAD = WIDTH // HEADS
@@ -67,3 +73,21 @@ def write(path, fields: dict, tensors: dict, architecture="llama", types=None):
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def made(tmp_path, change=lambda fields, tensors: None, tied=True, **options):
+    """A file whose fields and tensors `change` may alter."""
+    given, values = fields(), tensors(tied)
+    change(given, values)
+    return write(tmp_path / "model.gguf", given, values, **options)
+
+
+def refused(tmp_path, words, change=lambda fields, tensors: None, **options):
+    with pytest.raises(GgufError) as error:
+        import_gguf(made(tmp_path, change, **options), tmp_path / "out")
+    assert words in str(error.value) and str(error.value).startswith(f"{tmp_path / 'model.gguf'}: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.gguf"]
+
+
+def read(path):
+    return json.loads(path.read_text())
