@@ -9,6 +9,7 @@ import math
 import mmap
 import os
 import struct
+from importlib.metadata import version
 
 import numpy as np
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
@@ -45,7 +46,8 @@ class Tensor:
                 with np.errstate(all="ignore"):  # what is not finite is told of below
                     values = dequantize(rows, self.type)
             except NotImplementedError:
-                raise GgufError(f"tensor {self.name} has the type {self.type.name}, which cannot be read") from None
+                raise GgufError(f"tensor {self.name} has the type {self.type.name}, must be F32, F16, BF16 or one of the quantized types "
+                                f"that gguf {version('gguf')} dequantizes") from None
         values = values.reshape(self.shape).astype(np.float32, copy=False)
         if not np.isfinite(values).all():
             raise GgufError(f"tensor {self.name} holds values that are not finite")

@@ -2,8 +2,9 @@
 
     scripts/import-gguf FILE DIR [--dtype bfloat16|float32] [--pre-tokenizer NAME]
 
-Architecture llama, every tensor type that the gguf package can read, tokenizers of the kinds gpt2 and llama. Whatever else a file may
-hold is refused by name. DIR must not exist yet; it is written whole or not at all.
+Architectures llama (Mistral's models, too), qwen2 and qwen3; every tensor type that the gguf package can read; tokenizers of the kinds
+gpt2 and llama. models/published/README.md has more. Whatever else a file may hold is refused by name. DIR must not exist yet; it is
+written whole or not at all.
 """
 
 import argparse
@@ -17,10 +18,11 @@ import tempfile
 
 import numpy as np
 
+from models.published.gguf_config import architecture, model_config
 from models.published.gguf_fields import Fields
 from models.published.gguf_file import GgufError, read_gguf
-from models.published.gguf_llama import llama_config, llama_tensors
 from models.published.gguf_pre_tokenizers import PRE_TOKENIZERS
+from models.published.gguf_tensors import model_tensors
 from models.published.gguf_tokenizer import Tokenizer
 from models.training.files import safetensors
 
@@ -42,10 +44,10 @@ def import_gguf(path, directory, dtype: str = "bfloat16", pre_tokenizer: str = N
 def converted(file, dtype: str, pre_tokenizer: str = None):
     """-> (JSON files by name, tensors by name)"""
     fields = Fields(file.fields)
-    fields.must_be("general.architecture", "llama")
     fields.must_be("split.count", 1, 1)
+    known = architecture(fields)
     tokenizer = Tokenizer(fields, pre_tokenizer)
-    config = llama_config(fields, len(tokenizer.vocabulary.tokens), "output.weight" not in file.tensors)
+    config = model_config(fields, known, len(tokenizer.vocabulary.tokens), file.tensors)
     special = tokenizer.special_config()
     files = {
         "config.json": {**config, **special, "torch_dtype": dtype},
@@ -54,7 +56,7 @@ def converted(file, dtype: str, pre_tokenizer: str = None):
         "tokenizer_config.json": tokenizer.tokenizer_config(config["max_position_embeddings"]),
     }
     tensors = {name: rounded(name, values) if dtype == "bfloat16" else values
-               for name, values in llama_tensors(file.tensors, config)}
+               for name, values in model_tensors(file.tensors, known, config)}
     return files, tensors
 
 

@@ -86,6 +86,23 @@ def test_tensor_types_as_the_package_reads_them(tmp_path, kind):
     assert abs(wanted - written[name]).max() < 0.3
 
 
+@pytest.mark.parametrize("kind", ["Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"])
+def test_types_that_the_package_reads_and_does_not_write(tmp_path, kind):
+    """From bytes below 0x7C, with which a block's float16 scales are finite wherever they lie."""
+    kind, inner, name = gguf.GGMLQuantizationType[kind], 256, "blk.0.ffn_down.weight"
+    raw = np.random.default_rng(0).integers(0, 0x7C, (tiny_gguf.WIDTH, gguf.GGML_QUANT_SIZES[kind][1]), np.uint8)
+
+    def change(fields, tensors):
+        fields["llama.feed_forward_length"] = ("add_uint32", inner)
+        for layer in range(tiny_gguf.LAYERS):
+            for other, shape in {"gate": (inner, tiny_gguf.WIDTH), "up": (inner, tiny_gguf.WIDTH), "down": (tiny_gguf.WIDTH, inner)}.items():
+                tensors[f"blk.{layer}.ffn_{other}.weight"] = np.zeros(shape, np.float32)
+        tensors[name] = raw
+    import_gguf(made(tmp_path, change, types={name: kind}), tmp_path / "out", "float32")
+    found = safetensors.load(tmp_path / "out" / "model.safetensors")["model.layers.0.mlp.down_proj.weight"]
+    assert np.array_equal(found, gguf.dequantize(raw, kind)) and len(np.unique(found)) > 1000
+
+
 def test_bfloat16_is_rounded_to_nearest_even(tmp_path):
     def change(_, tensors):  # halfway between two: to the even one
         tensors["output_norm.weight"][:4] = [1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, -(1 + 2**-8)]
@@ -113,22 +130,25 @@ def test_bfloat16_is_rounded_to_nearest_even(tmp_path):
     ("tokenizer.ggml.merges", ("add_array", ["a b", "b c"]), "tokenizer.ggml.merges, string 1: 'b c' must be two tokens"),
     ("tokenizer.ggml.merges", ("add_array", ["ab"]), "tokenizer.ggml.merges, string 0: 'ab' must be two tokens"),
     ("tokenizer.chat_template", ("add_uint32", 1), "tokenizer.chat_template is 1, must be a string"),
-    ("llama.rope.scaling.type", ("add_string", "yarn"), "llama.rope.scaling.type is 'yarn'; only 'none' can be imported"),
-    ("llama.rope.scaling.factor", ("add_float32", 2), "llama.rope.scaling.factor (2.0), whose meaning is not known"),
+    ("llama.rope.scaling.type", ("add_string", "yarn"), "llama.rope.scaling.type is 'yarn'; known here are none, linear"),
+    ("llama.rope.scaling.factor", ("add_float32", 0.5), "llama.rope.scaling.factor is 0.5, must be at least 1"),
+    ("llama.rope.scaling.attn_factor", ("add_float32", 2), "llama.rope.scaling.attn_factor (2.0), whose meaning is not known"),
     ("llama.rope.dimension_count", ("add_uint32", 4), "llama.rope.dimension_count is 4; only 8 can be imported"),
     ("llama.rope.freq_base", ("add_float32", float("nan")), "llama.rope.freq_base is nan, must be finite and above 0"),
-    ("llama.expert_count", ("add_uint32", 8), "llama.expert_count (8), whose meaning is not known"),
-    ("llama.attention.sliding_window", ("add_uint32", 64), "llama.attention.sliding_window (64), whose meaning"),
+    ("llama.expert_count", ("add_uint32", 8), "llama.expert_count is 8; only 0 can be imported"),
+    ("llama.attention.causal", ("add_bool", False), "llama.attention.causal is False; only True can be imported"),
+    ("llama.logit_scale", ("add_float32", 0.5), "llama.logit_scale (0.5), whose meaning is not known"),
+    ("llama.attention.sliding_window", ("add_uint32", 127), "sliding_window is 127, and contexts have up to 128 tokens"),
+    ("general.type", ("add_string", "adapter"), "general.type is 'adapter'; only 'model' can be imported"),
     ("llama.attention.head_count", ("add_array", [4, 4]), "llama.attention.head_count is a list of 2, must be a positive"),
     ("llama.attention.head_count", ("add_uint32", 0), "llama.attention.head_count is 0, must be from 1"),
     ("llama.attention.head_count_kv", ("add_uint32", 3), "must be a multiple of head_count_kv, 3"),
     ("llama.attention.head_count", ("add_uint32", 6), "llama.embedding_length is 32, must be a multiple of head_count, 6"),
-    ("llama.block_count", ("add_uint32", 2**31 - 1), "has 20 tensors; a model of 2147483647 layers has"),
+    ("llama.block_count", ("add_uint32", 2**31 - 1), "has 20 tensors, which are too few for the 2147483647 layers"),
     ("llama.block_count", ("add_uint32", 1), "tensor blk.1.attn_k.weight, which has no place in the model (9 such)"),
     ("llama.embedding_length", None, "lacks the field llama.embedding_length, a positive integer"),
     ("llama.attention.layer_norm_rms_epsilon", None, "lacks the field llama.attention.layer_norm_rms_epsilon"),
     ("llama.vocab_size", ("add_uint32", 300), "llama.vocab_size is 300; only 264 can be imported"),
-    ("split.count", ("add_uint16", 2), "split.count is 2; only 1 can be imported"),
     ("general.alignment", ("add_uint32", 48), "general.alignment is 48, must be a power of two"),
 ])
 def test_fields_that_are_refused(tmp_path, name, field, words):
@@ -139,18 +159,31 @@ def test_fields_that_are_refused(tmp_path, name, field, words):
     refused(tmp_path, words, change)
 
 
+@pytest.mark.parametrize("name, value", [
+    ("llama.attention.sliding_window", ("add_uint32", 128)), ("llama.attention.sliding_window", ("add_uint32", 0)),
+    ("llama.expert_count", ("add_uint32", 0)), ("llama.attention.causal", ("add_bool", True)),
+    ("llama.tensor_data_layout", ("add_string", "Meta AI original pth")), ("general.quantization_version", ("add_uint32", 2)),
+    ("general.type", ("add_string", "model")),
+])
+def test_fields_that_change_nothing(tmp_path, name, value):
+    import_gguf(made(tmp_path), tmp_path / "without")
+    import_gguf(made(tmp_path, lambda fields, _: fields.update({name: value})), tmp_path / "with")
+    for file in os.listdir(tmp_path / "without"):
+        assert (tmp_path / "with" / file).read_bytes() == (tmp_path / "without" / file).read_bytes()
+
+
 def test_another_architecture(tmp_path):
-    refused(tmp_path, "general.architecture is 'gemma3'; only 'llama' can be imported", architecture="gemma3")
+    refused(tmp_path, "general.architecture is 'gemma3'; known here are llama, qwen2, qwen3", architecture="gemma3")
 
 
 @pytest.mark.parametrize("name, values, words", [
-    ("blk.1.attn_q.weight", None, "has 19 tensors; a model of 2 layers has 20"),
-    ("blk.0.attn_q.bias", np.zeros(32, np.float32), "tensor blk.0.attn_q.bias, which has no place in the model (1 such)"),
-    ("rope_freqs.weight", np.ones(4, np.float32), "tensor rope_freqs.weight, which has no place in the model"),
+    ("blk.1.attn_q.weight", None, "lacks the tensor blk.1.attn_q.weight, of shape [32, 32] by its fields"),
+    ("blk.0.attn_k.bias", np.zeros(16, np.float32), "tensor blk.0.attn_k.bias, which has no place in the model (1 such)"),
+    ("blk.0.attn_rot_embd.weight", np.ones(4, np.float32), "tensor blk.0.attn_rot_embd.weight, which has no place in the model"),
     ("blk.0.attn_k.weight", np.zeros((32, 32), np.float32), "has the shape [32, 32], by its fields it would be [16, 32]"),
     ("blk.0.attn_k.weight", np.full((16, 32), np.inf, np.float32), "tensor blk.0.attn_k.weight holds values that are not finite"),
     ("blk.0.attn_v.weight", np.full((16, 32), 3.4e38, np.float32), "model.layers.0.self_attn.v_proj.weight holds values beyond bfloat16"),
-    ("blk.0.attn_v.weight", np.zeros((16, 32), np.int8), "tensor blk.0.attn_v.weight has the type I8, which cannot be read"),
+    ("blk.0.attn_v.weight", np.zeros((16, 32), np.int8), "tensor blk.0.attn_v.weight has the type I8, must be F32, F16, BF16 or one of the quantized"),
 ])
 def test_tensors_that_are_refused(tmp_path, name, values, words):
     def change(_, tensors):
@@ -216,7 +249,7 @@ def text(value):
     (header(tensors=1) + text(b"t") + struct.pack("<IQIQ", 1, 4, 0, 2**62) + bytes(50), "tensor t would take 16 bytes from byte 4611"),
     (header(tensors=1) + text(b"t") + struct.pack("<I4QIQ", 4, *[2**63] * 4, 0, 0) + bytes(50), "tensor t would take"),
     (header(tensors=2) + 2 * (text(b"t") + struct.pack("<IQIQ", 1, 4, 0, 0)) + bytes(80), "has the tensor t twice"),
-    (header() + bytes(50), "general.architecture is absent; only 'llama' can be imported"),
+    (header() + bytes(50), "lacks the field general.architecture, one of llama, qwen2, qwen3"),
 ])
 def test_hostile_files_are_refused(tmp_path, data, words):
     refused_bytes(tmp_path, data, words)

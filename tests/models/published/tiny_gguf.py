@@ -58,7 +58,7 @@ def tensors(tied: bool = True) -> dict:
 
 
 def write(path, fields: dict, tensors: dict, architecture="llama", types=None):
-    """`types`: of tensors that are not float32, by name."""
+    """`types`: of tensors that are not float32, by name. Those of bytes are in their types already."""
     writer = gguf.GGUFWriter(path, architecture)
     for name, (method, value) in fields.items():
         getattr(writer, method)(name, value)
@@ -67,7 +67,7 @@ def write(path, fields: dict, tensors: dict, architecture="llama", types=None):
         if kind == gguf.GGMLQuantizationType.F32:
             writer.add_tensor(name, values)
         else:
-            writer.add_tensor(name, gguf.quantize(values, kind), raw_dtype=kind)
+            writer.add_tensor(name, values if values.dtype == np.uint8 else gguf.quantize(values, kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
