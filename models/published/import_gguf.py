@@ -3,8 +3,8 @@
     scripts/import-gguf FILE DIR [--dtype bfloat16|float32] [--pre-tokenizer NAME]
 
 Architectures llama (Mistral's models, too), qwen2 and qwen3; every tensor type that the gguf package can read; tokenizers of the kinds
-gpt2 and llama. models/published/README.md has more. Whatever else a file may hold is refused by name. DIR must not exist yet; it is
-written whole or not at all.
+gpt2 and llama. models/published/README.md has more. Whatever else a file may hold is refused by name. Of a file in parts, FILE is the
+first. DIR must not exist yet; it is written whole or not at all.
 """
 
 import argparse
@@ -20,8 +20,9 @@ import numpy as np
 
 from models.published.gguf_config import architecture, model_config
 from models.published.gguf_fields import Fields
-from models.published.gguf_file import GgufError, read_gguf
+from models.published.gguf_file import GgufError
 from models.published.gguf_pre_tokenizers import PRE_TOKENIZERS
+from models.published.gguf_shards import read_parts
 from models.published.gguf_tensors import model_tensors
 from models.published.gguf_tokenizer import Tokenizer
 from models.training.files import safetensors
@@ -33,7 +34,7 @@ def import_gguf(path, directory, dtype: str = "bfloat16", pre_tokenizer: str = N
     directory = pathlib.Path(directory)
     if directory.exists() or directory.is_symlink():
         raise GgufError(f"{directory}: is there already; name another directory, or remove it first")
-    file = read_gguf(path)
+    file = read_parts(path)
     try:
         files, tensors = converted(file, dtype, pre_tokenizer)
     except GgufError as error:
@@ -44,7 +45,6 @@ def import_gguf(path, directory, dtype: str = "bfloat16", pre_tokenizer: str = N
 def converted(file, dtype: str, pre_tokenizer: str = None):
     """-> (JSON files by name, tensors by name)"""
     fields = Fields(file.fields)
-    fields.must_be("split.count", 1, 1)
     known = architecture(fields)
     tokenizer = Tokenizer(fields, pre_tokenizer)
     config = model_config(fields, known, len(tokenizer.vocabulary.tokens), file.tensors)

@@ -163,7 +163,7 @@ def test_fields_that_are_refused(tmp_path, name, field, words):
     ("llama.attention.sliding_window", ("add_uint32", 128)), ("llama.attention.sliding_window", ("add_uint32", 0)),
     ("llama.expert_count", ("add_uint32", 0)), ("llama.attention.causal", ("add_bool", True)),
     ("llama.tensor_data_layout", ("add_string", "Meta AI original pth")), ("general.quantization_version", ("add_uint32", 2)),
-    ("general.type", ("add_string", "model")),
+    ("split.count", ("add_uint16", 0)), ("general.type", ("add_string", "model")),
 ])
 def test_fields_that_change_nothing(tmp_path, name, value):
     import_gguf(made(tmp_path), tmp_path / "without")
