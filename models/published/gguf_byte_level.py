@@ -7,20 +7,25 @@ from models.published.gguf_vocabulary import CONTROL, NORMAL, PREFIX, UNUSED, US
 
 
 class ByteLevel:
+    unknown, falls_back, adds_prefix = None, False, False
+
     def __init__(self, fields: Fields, pre_tokenizer: str = None):
         self.cut = PRE_TOKENIZERS[pre_tokenizer or named_pre_tokenizer(fields)]
         fields.used.add(PREFIX + "pre")
         fields.must_be(PREFIX + "add_space_prefix", False, False)
-        self.adds_prefix, self.adds_begin = False, self.cut.get("adds_begin", False)
+        self.adds_begin, self.ignores_merges = self.cut.get("adds_begin", False), self.cut.get("ignore_merges", False)
         self.vocabulary = Vocabulary(fields, (NORMAL, CONTROL, USER_DEFINED, UNUSED), {})
         self.merges = merges(fields.list_of(PREFIX + "merges", str), self.vocabulary.ids)
         fields.used.add(PREFIX + "scores")  # zeros in older files
 
-    def sections(self) -> dict:
-        return {"normalizer": self.cut.get("normalizer"), "pre_tokenizer": self.cut["pre_tokenizer"],
-                "decoder": {**BYTE_LEVEL, "add_prefix_space": True},
-                "model": {"unk_token": None, "fuse_unk": False, "byte_fallback": False,
-                          "ignore_merges": self.cut.get("ignore_merges", False), "merges": self.merges}}
+    def normalizer(self) -> dict:
+        return self.cut.get("normalizer")
+
+    def pre_tokenizer(self) -> dict:
+        return self.cut["pre_tokenizer"]
+
+    def decoder(self) -> dict:
+        return {**BYTE_LEVEL, "add_prefix_space": True}
 
 
 def named_pre_tokenizer(fields: Fields) -> str:

@@ -12,28 +12,34 @@ BYTES = {f"<0x{byte:02X}>" for byte in range(256)}
 
 
 class Pieces:
+    adds_begin, ignores_merges = True, False
+
     def __init__(self, fields: Fields, pre_tokenizer: str = None):
         if pre_tokenizer:
             raise GgufError(f"--pre-tokenizer is {pre_tokenizer}, but {PREFIX}model is 'llama', which has none")
         fields.must_be(PREFIX + "pre", "default", "default")
         fields.must_be(PREFIX + "remove_extra_whitespaces", False, False)
-        self.adds_prefix, self.adds_begin = fields.flag(PREFIX + "add_space_prefix", True), True
+        self.adds_prefix = fields.flag(PREFIX + "add_space_prefix", True)
         self.vocabulary = Vocabulary(fields, (NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE), USUAL_IDS)
+        self.unknown = self.vocabulary.tokens[self.vocabulary.special["unk"]]
+        if self.unknown not in self.vocabulary.ids:
+            raise GgufError(f"{PREFIX}unknown_token_id names {self.unknown!r}, which is unused by its type, must be in use")
         scores = fields.list_of(PREFIX + "scores", float)
         if len(scores) != len(self.vocabulary.tokens) or not all(map(math.isfinite, scores)):
             raise GgufError(f"{PREFIX}scores must have a finite number for each of {len(self.vocabulary.tokens)} tokens")
         self.merges = merges(self.vocabulary.of_type(NORMAL), scores)
         self.falls_back = falls_back(set(self.vocabulary.of_type(BYTE)))
-        fields.used.add(PREFIX + "merges")  # those of newer files are the same
 
-    def sections(self) -> dict:
-        unknown = self.vocabulary.tokens[self.vocabulary.special["unk"]]
+    def normalizer(self) -> dict:
         prefix = [{"type": "Prepend", "prepend": SPACE}] if self.adds_prefix else []
+        return {"type": "Sequence", "normalizers": [*prefix, replaced(" ", SPACE)]}
+
+    def pre_tokenizer(self) -> None:
+        return None
+
+    def decoder(self) -> dict:
         strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if self.adds_prefix else []
-        return {"normalizer": {"type": "Sequence", "normalizers": [*prefix, replaced(" ", SPACE)]}, "pre_tokenizer": None,
-                "decoder": {"type": "Sequence", "decoders": [replaced(SPACE, " "), {"type": "ByteFallback"}, {"type": "Fuse"}, *strip]},
-                "model": {"unk_token": unknown, "fuse_unk": True, "byte_fallback": self.falls_back, "ignore_merges": False,
-                          "merges": self.merges}}
+        return {"type": "Sequence", "decoders": [replaced(SPACE, " "), {"type": "ByteFallback"}, {"type": "Fuse"}, *strip]}
 
 
 def replaced(text: str, by: str) -> dict:

@@ -40,11 +40,14 @@ class Tokenizer:
         return {name: self.vocabulary.special[name] for name in names if self.has(name)}
 
     def tokenizer_json(self) -> dict:
-        sections = self.kind.sections()
-        model = {"type": "BPE", "dropout": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
-                 "vocab": self.vocabulary.ids, **sections.pop("model")}
+        """In the order that `tokenizers` writes: the file's bytes are part of a model's fingerprint."""
+        kind = self.kind
+        model = {"type": "BPE", "dropout": None, "unk_token": kind.unknown, "continuing_subword_prefix": None,
+                 "end_of_word_suffix": None, "fuse_unk": kind.unknown is not None, "byte_fallback": kind.falls_back,
+                 "ignore_merges": kind.ignores_merges, "vocab": self.vocabulary.ids, "merges": kind.merges}
         return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": self.vocabulary.added_tokens(),
-                "post_processor": self.post_processor(), **sections, "model": model}
+                "normalizer": kind.normalizer(), "pre_tokenizer": kind.pre_tokenizer(), "post_processor": self.post_processor(),
+                "decoder": kind.decoder(), "model": model}
 
     def post_processor(self) -> dict:
         """What stands before and behind a text."""

@@ -107,6 +107,7 @@ def test_scores_that_are_refused(tmp_path, scores, words):
     ("remove_extra_whitespaces", ("add_bool", True), "tokenizer.ggml.remove_extra_whitespaces is True; only False"),
     ("precompiled_charsmap", ("add_array", [1]), "tokenizer.ggml.precompiled_charsmap (a list of 1), whose meaning is not known"),
     ("pre", ("add_string", "qwen2"), "tokenizer.ggml.pre is 'qwen2'; only 'default' can be imported"),
+    ("unknown_token_id", ("add_uint32", 200), "tokenizer.ggml.unknown_token_id names '[PAD200]', which is unused by its type"),
     ("bos_token_id", ("add_uint32", 264), "tokenizer.ggml.bos_token_id is 264, must be from 0 to 263"),
     ("bos_token_id", ("add_uint32", 200), "texts begin with a token (tokenizer.ggml.add_bos_token), but tokenizer.ggml.bos_token_id"),
 ])

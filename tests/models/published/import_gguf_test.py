@@ -41,6 +41,11 @@ def test_tokenizer_and_template(tmp_path):
         (0, "<|endoftext|>", True), (1, "<|im_start|>", True), (2, "<|im_end|>", True), (263, "<tool>", False)]
     assert tokenizer["pre_tokenizer"]["pretokenizers"][0] == {"type": "Digits", "individual_digits": True}
     assert tokenizer["model"]["vocab"]["Ġab"] == 262 and tokenizer["model"]["merges"][1] == ["ab", "c"]
+    # Bytes that are part of the fingerprint which the sessions of SmolLM2 name.
+    assert list(tokenizer) == ["version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
+                               "decoder", "model"]
+    assert list(tokenizer["model"]) == ["type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+                                        "byte_fallback", "ignore_merges", "vocab", "merges"]
     config = read(tmp_path / "out" / "tokenizer_config.json")
     assert config["chat_template"] == "{{ messages[0].content }}<|im_end|>"
     assert (config["bos_token"], config["eos_token"], config["unk_token"]) == ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
