@@ -1,5 +1,7 @@
 """A GGUF file's tensors by their names in a Hugging Face model."""
 
+import dataclasses
+
 import numpy as np
 
 from models.published.gguf_architectures import Architecture
@@ -35,15 +37,19 @@ HEAD_NORMS = {
 }
 
 
-def model_tensors(tensors: dict, known: Architecture, config: dict):
-    """Yields (name, float32 values)."""
-    for theirs, ours, shape, heads in places(tensors, known, config):
-        if theirs not in tensors:
-            raise GgufError(f"lacks the tensor {theirs}, of shape {list(shape)} by its fields")
-        if tensors[theirs].shape != shape:
-            raise GgufError(f"tensor {theirs} has the shape {list(tensors[theirs].shape)}, by its fields it would be {list(shape)}")
-        values = tensors[theirs].to_float32()
-        yield ours, turned_back(values, heads) if heads else values
+@dataclasses.dataclass(frozen=True)
+class Place:
+    theirs: str  # the tensor's name in GGUF
+    name: str
+    shape: tuple
+    heads: int = 0  # whose rows are turned back
+
+
+def model_tensors(tensors: dict, found: list):
+    """Yields (place, float32 values)."""
+    for place in found:
+        values = tensors[place.theirs].to_float32()
+        yield place, turned_back(values, place.heads) if place.heads else values
 
 
 def in_each_layer(known: Architecture, config: dict) -> dict:
@@ -52,26 +58,36 @@ def in_each_layer(known: Architecture, config: dict) -> dict:
 
 
 def places(tensors: dict, known: Architecture, config: dict) -> list:
-    """Of every tensor there must be: its name there and here, its shape, and the heads of rows to turn back or 0."""
+    """Of every tensor there must be, and is."""
+    found = wanted_places(tensors, known, config)
+    unknown = sorted(set(tensors) - {place.theirs for place in found} - {FREQUENCIES})
+    if unknown:
+        raise GgufError(f"has the tensor {unknown[0]}, which has no place in the model ({len(unknown)} such)")
+    for place in found:
+        if place.theirs not in tensors:
+            raise GgufError(f"lacks the tensor {place.theirs}, of shape {list(place.shape)} by its fields")
+        if tensors[place.theirs].shape != place.shape:
+            raise GgufError(f"tensor {place.theirs} has the shape {list(tensors[place.theirs].shape)}, by its fields it would be "
+                            f"{list(place.shape)}")
+    return found
+
+
+def wanted_places(tensors: dict, known: Architecture, config: dict) -> list:
     heads, kv_heads, head = config["num_attention_heads"], config["num_key_value_heads"], config["head_dim"]
     sizes = {"width": config["hidden_size"], "inner": config["intermediate_size"], "queries": heads * head,
              "keys": kv_heads * head, "head": head}
     turned = {"attn_q": heads, "attn_k": kv_heads} if known.turned else {}
-    own = set(tensors) - {FREQUENCIES}
     layer, layers = in_each_layer(known, config), config["num_hidden_layers"]
-    if len(own) < layers:
-        raise GgufError(f"has {len(own)} tensors, which are too few for the {layers} layers that its fields say")
+    if len(tensors) < layers:
+        raise GgufError(f"has {len(tensors)} tensors, which are too few for the {layers} layers that its fields say")
     embedding = (config["vocab_size"], config["hidden_size"])
-    found = [("token_embd.weight", "model.embed_tokens.weight", embedding, 0),
-             ("output_norm.weight", "model.norm.weight", (config["hidden_size"],), 0)]
+    found = [Place("token_embd.weight", "model.embed_tokens.weight", embedding),
+             Place("output_norm.weight", "model.norm.weight", (config["hidden_size"],))]
     if not config["tie_word_embeddings"]:
-        found.append(("output.weight", "lm_head.weight", embedding, 0))
+        found.append(Place("output.weight", "lm_head.weight", embedding))
     for number in range(layers):
-        found += [(f"blk.{number}.{theirs}", f"model.layers.{number}.{ours}", tuple(sizes[word] for word in shape),
-                   turned.get(theirs.partition(".")[0], 0)) for theirs, (ours, shape) in layer.items()]
-    unknown = sorted(own - {theirs for theirs, *_ in found})
-    if unknown:
-        raise GgufError(f"has the tensor {unknown[0]}, which has no place in the model ({len(unknown)} such)")
+        found += [Place(f"blk.{number}.{theirs}", f"model.layers.{number}.{ours}", tuple(sizes[word] for word in shape),
+                        turned.get(theirs.partition(".")[0], 0)) for theirs, (ours, shape) in layer.items()]
     return found
 
 

@@ -9,6 +9,7 @@ first. DIR must not exist yet; it is written whole or not at all.
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -23,11 +24,12 @@ from models.published.gguf_fields import Fields
 from models.published.gguf_file import GgufError
 from models.published.gguf_pre_tokenizers import PRE_TOKENIZERS
 from models.published.gguf_shards import read_parts
-from models.published.gguf_tensors import model_tensors
+from models.published.gguf_tensors import model_tensors, places
 from models.published.gguf_tokenizer import Tokenizer
+from models.published.weight_files import write_weights
 from models.training.files import safetensors
 
-DTYPES = ("bfloat16", "float32")
+BYTES = {"bfloat16": 2, "float32": 4}  # of a number
 
 
 def import_gguf(path, directory, dtype: str = "bfloat16", pre_tokenizer: str = None) -> None:
@@ -36,14 +38,14 @@ def import_gguf(path, directory, dtype: str = "bfloat16", pre_tokenizer: str = N
         raise GgufError(f"{directory}: is there already; name another directory, or remove it first")
     file = read_parts(path)
     try:
-        files, tensors = converted(file, dtype, pre_tokenizer)
+        files, tensors, sizes = converted(file, dtype, pre_tokenizer)
+        write_whole(directory, files, tensors, sizes)
     except GgufError as error:
         raise GgufError(f"{path}: {error}") from None
-    write_whole(directory, files, tensors)
 
 
 def converted(file, dtype: str, pre_tokenizer: str = None):
-    """-> (JSON files by name, tensors by name)"""
+    """-> (JSON files by name; tensors, one at a time as (name, values); the bytes of each by its name)"""
     fields = Fields(file.fields)
     known = architecture(fields)
     tokenizer = Tokenizer(fields, pre_tokenizer)
@@ -55,9 +57,10 @@ def converted(file, dtype: str, pre_tokenizer: str = None):
         "tokenizer.json": tokenizer.tokenizer_json(),
         "tokenizer_config.json": tokenizer.tokenizer_config(config["max_position_embeddings"]),
     }
-    tensors = {name: rounded(name, values) if dtype == "bfloat16" else values
-               for name, values in model_tensors(file.tensors, known, config)}
-    return files, tensors
+    found = places(file.tensors, known, config)
+    tensors = ((place.name, rounded(place.name, values) if dtype == "bfloat16" else values)
+               for place, values in model_tensors(file.tensors, found))
+    return files, tensors, {place.name: math.prod(place.shape) * BYTES[dtype] for place in found}
 
 
 def rounded(name: str, values: np.ndarray) -> safetensors.BFloat16:
@@ -67,7 +70,7 @@ def rounded(name: str, values: np.ndarray) -> safetensors.BFloat16:
     return found
 
 
-def write_whole(directory: pathlib.Path, files: dict, tensors: dict) -> None:
+def write_whole(directory: pathlib.Path, files: dict, tensors, sizes: dict) -> None:
     """Under another name first, in a folder that no server takes for a model."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     staging = pathlib.Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
@@ -77,7 +80,7 @@ def write_whole(directory: pathlib.Path, files: dict, tensors: dict) -> None:
         for name, content in files.items():
             indent = None if name == "tokenizer.json" else 2
             (model / name).write_text(json.dumps(content, ensure_ascii=False, indent=indent) + "\n", encoding="utf-8")
-        safetensors.save(model / "model.safetensors", tensors, {"format": "pt"})
+        write_weights(model, tensors, sizes)
         os.rename(model, directory)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -88,7 +91,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--dtype", choices=DTYPES, default=DTYPES[0],
+    parser.add_argument("--dtype", choices=list(BYTES), default="bfloat16",
                         help="of the weights: rounded to nearest, ties to even, or as the file has them (default: %(default)s)")
     parser.add_argument("--pre-tokenizer", choices=list(PRE_TOKENIZERS), metavar="NAME",
                         help="what cuts a text before merges, of a file that does not name it: " + ", ".join(PRE_TOKENIZERS))
