@@ -3,7 +3,6 @@
 import shutil
 
 import directory_gguf
-import gguf
 import numpy as np
 import pytest
 import tiny_gguf
@@ -63,17 +62,8 @@ def test_a_damaged_part_is_named(parts):
 
 
 def part(path, number, count, tensors, **fields):
-    writer = gguf.GGUFWriter(path, "llama")
-    given = {} if number else tiny_gguf.fields()
-    for name, (method, value) in {**given, "split.no": ("add_uint16", number), "split.count": ("add_uint16", count), **fields}.items():
-        getattr(writer, method)(name, value)
-    for name, values in tensors.items():
-        writer.add_tensor(name, values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
+    own = {"split.no": ("add_uint16", number), "split.count": ("add_uint16", count), **fields}
+    return tiny_gguf.write(path, own if number else {**tiny_gguf.fields(), **own}, tensors)
 
 
 def test_a_tensor_in_two_parts_is_refused(tmp_path):
