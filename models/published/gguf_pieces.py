@@ -8,6 +8,7 @@ from models.published.gguf_vocabulary import BYTE, CONTROL, NORMAL, PREFIX, UNKN
 
 SPACE = "▁"
 USUAL_IDS = {"unk": 0, "bos": 1, "eos": 2}
+LONGEST_PIECE = 1024  # characters; each is tried as a border between two others
 BYTES = {f"<0x{byte:02X}>" for byte in range(256)}
 
 
@@ -54,6 +55,9 @@ def falls_back(found: set) -> bool:
 
 def merges(ids: dict, scores: list) -> list:
     """All pairs of pieces that make a third, that of the highest score first, and of one score the longest left piece."""
+    for piece, number in ids.items():
+        if len(piece) > LONGEST_PIECE:
+            raise GgufError(f"{PREFIX}tokens, string {number}: has {len(piece)} characters, must have {LONGEST_PIECE} at most")
     made = [number for piece, number in ids.items() if len(piece) > 1]
     if len(made) > 1 and len({scores[number] for number in made}) == 1:
         raise GgufError(f"{PREFIX}scores has {scores[made[0]]} for all pieces, so that their order is not known: the file was made "

@@ -90,6 +90,12 @@ def test_bytes_are_all_there_or_none(tmp_path, count, words):
         assert tokenizer["model"]["byte_fallback"] is True
 
 
+def test_a_piece_that_is_too_long_is_refused(tmp_path):
+    def change(tokens, types, _):
+        tokens[20], types[20] = 1025 * "a", 1
+    refused(tmp_path, "tokenizer.ggml.tokens, string 20: has 1025 characters, must have 1024 at most", lambda fields, _: pieces(fields, change))
+
+
 @pytest.mark.parametrize("scores, words", [
     ([-1000.0] * 264, "tokenizer.ggml.scores has -1000.0 for all pieces, so that their order is not known"),
     ([0.0] * 263, "tokenizer.ggml.scores must have a finite number for each of 264 tokens"),
