@@ -49,6 +49,18 @@ absl::StatusOr<json> FoundTokenizer(const std::string& dir) {
   return json{{"type", "ids"}};
 }
 
+// A model is a directory; what users have in its place is told apart, with what makes one of it.
+absl::Status CheckDirectory(const std::string& dir) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(dir, none)) return absl::OkStatus();
+  if (!dir.ends_with(".gguf")) {
+    return absl::InvalidArgumentError(absl::StrCat(dir, " is a file, must be a model directory"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(dir, " is a GGUF file, must be a model directory: scripts/import-gguf ", dir,
+                   " DIR makes one of it"));
+}
+
 // How the value looks in a message: itself if it is short.
 std::string Shown(const json& value) {
   if (value.is_string()) return Quoted(value.get_ref<const std::string&>());
@@ -101,6 +113,7 @@ Config::Config(std::shared_ptr<const json> object, std::string source, std::stri
     : object_(std::move(object)), source_(std::move(source)), prefix_(std::move(prefix)) {}
 
 absl::StatusOr<Config> Config::Load(const std::string& dir) {
+  if (absl::Status s = CheckDirectory(dir); !s.ok()) return s;
   const std::string path = absl::StrCat(dir, "/config.json");
   absl::StatusOr<std::string> text = ReadFile(path, kLargestConfigBytes);
   if (!text.ok()) return text.status();

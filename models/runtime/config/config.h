@@ -46,9 +46,9 @@ struct CommonConfig {
 // copy.
 class Config {
  public:
-  // Reads DIR/config.json. NOT_FOUND if there is none. Where that names no tokenizer, as those of
-  // Hugging Face do not, the one is taken whose file is there: tokenizer.json, or RWKV's
-  // vocabulary; else ids.
+  // Reads DIR/config.json. NOT_FOUND if there is none, INVALID_ARGUMENT if DIR is a file. Where
+  // that names no tokenizer, as those of Hugging Face do not, the one is taken whose file is there:
+  // tokenizer.json, or RWKV's vocabulary; else ids.
   static absl::StatusOr<Config> Load(const std::string& dir);
 
   // `source_name` stands for the file in error messages.

@@ -187,6 +187,15 @@ TEST(ConfigTest, LoadRefusesWhatIsNoSmallRegularFile) {
   EXPECT_THAT(Message(Config::Load(dir.path()).status()), HasSubstr("not a regular file"));
 }
 
+TEST(ConfigTest, LoadSaysWhatMakesADirectoryOfAFile) {
+  const fixtures::TempDir dir;
+  const std::string gguf = dir.Write("model.gguf", "GGUF"), other = dir.Write("model.pth", "");
+  EXPECT_EQ(Message(Config::Load(gguf).status()),
+            gguf + " is a GGUF file, must be a model directory: scripts/import-gguf " + gguf +
+                " DIR makes one of it");
+  EXPECT_EQ(Message(Config::Load(other).status()), other + " is a file, must be a model directory");
+}
+
 TEST(ConfigTest, EveryTruncationIsRefused) {
   const std::string text = kMinimal;
   for (size_t size = 0; size < text.size(); ++size) {
