@@ -1,16 +1,23 @@
 // What is around every page: name, navigation, settings. The address after # says which page is shown.
 
-import type { Page } from './app.ts';
+import type { App, Page } from './app.ts';
+import { sleep } from './api/client.ts';
+import type { Model } from './api/types.ts';
 import { el, fill, newId, svg } from './dom.ts';
 import { themeSwitch } from './theme.ts';
 import { keyIsEntered } from './ui/key.ts';
 import { announcer } from './ui/notice.ts';
-import { visit } from './ui/store.ts';
+import { browser, visit } from './ui/store.ts';
+
+/** So long the first page that is shown waits for the server to say which models it has. */
+const PATIENCE_MS = 500;
 
 export interface Entry {
   name: string;
   title: string;
   make: () => Page;
+  /** The page is offered where the server has such a model; without it always. */
+  wants?: (model: Model) => boolean;
 }
 
 /** "#/write?session=x" as page and parameters. */
@@ -49,20 +56,30 @@ function noPage(name: string, first: Entry): Page {
 export class Shell {
   private readonly main = el('main', { id: 'main', tabindex: -1 });
   private readonly links = new Map<string, HTMLAnchorElement>();
+  private readonly offers = new Map<string, HTMLElement>();
   private readonly pages = new Map<string, Page>();
   private current: Page | null = null;
 
   constructor(
     private readonly entries: Entry[],
-    private readonly onKey: () => void,
+    private readonly app: App,
   ) {}
 
-  start(): void {
+  async start(): Promise<void> {
     const items = this.entries.map(({ name, title }) => {
       const link = el('a', { href: `#/${name}` }, title);
       this.links.set(name, link);
-      return el('li', {}, link);
+      const item = el('li', {}, link);
+      this.offers.set(name, item);
+      return item;
     });
+    this.offer((name) => browser.get(`offers.${name}`) === 'on'); // as it was the last time
+    this.app.onModels = (models) =>
+      this.offer((name, wants) => {
+        const isOffered = models.some(wants);
+        browser.set(`offers.${name}`, isOffered ? 'on' : '');
+        return isOffered;
+      });
     const skip = el('a', { class: 'skip', href: '#main' }, 'Skip to the page');
     skip.addEventListener('click', (event) => {
       event.preventDefault(); // the address belongs to the pages
@@ -74,21 +91,28 @@ export class Shell {
       el(
         'header',
         { class: 'top' },
-        el('a', { class: 'brand', href: '#/write' }, logo(), el('span', {}, 'tvq')),
+        el('a', { class: 'brand', href: '#/' }, logo(), el('span', {}, 'tvq')),
         el('nav', { 'aria-label': 'Pages' }, el('ul', {}, ...items)),
         this.settings(),
       ),
       this.main,
       announcer(),
     );
+    const models = this.app.models().catch(() => undefined); // a page says what is wrong
+    if (parseHash(location.hash).name === '') await Promise.race([models, sleep(PATIENCE_MS)]);
     window.addEventListener('hashchange', () => this.route(true));
     this.route(false);
   }
 
-  /** The page of this name; the first where the address names none. */
+  private offer(isOffered: (name: string, wants: (model: Model) => boolean) => boolean): void {
+    for (const { name, wants } of this.entries) if (wants) this.offers.get(name)!.hidden = !isOffered(name, wants);
+  }
+
+  /** The page of this name; the first that is offered where the address names none. */
   private find(name: string): Page {
-    const entry = name === '' ? this.entries[0]! : this.entries.find((known) => known.name === name);
-    if (!entry) return noPage(name, this.entries[0]!);
+    const first = this.entries.find((entry) => !this.offers.get(entry.name)!.hidden)!;
+    const entry = name === '' ? first : this.entries.find((known) => known.name === name);
+    if (!entry) return noPage(name, first);
     let page = this.pages.get(entry.name);
     if (!page) {
       page = entry.make();
@@ -126,7 +150,7 @@ export class Shell {
       'aria-describedby': `${id}-hint`,
       onchange: () => {
         visit.set('key', input.value.trim());
-        this.onKey();
+        this.app.forget();
         this.current?.show(parseHash(location.hash).parameters);
       },
     });

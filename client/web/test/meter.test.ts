@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { scales } from '../src/pages/write/live.ts';
-import { Meter } from '../src/pages/write/meter.ts';
+import { Meter } from '../src/ui/meter.ts';
 import { niceTop, path } from '../src/ui/plot.ts';
 
 it('measures from the first arrival on, which waited for the prompt', () => {

@@ -29,7 +29,7 @@ export interface Piece {
 export interface Usage {
   prompt_tokens: number;
   completion_tokens: number;
-  prompt_tokens_details?: { cached_tokens: number };
+  prompt_tokens_details?: { cached_tokens: number; reread_tokens?: number };
 }
 
 export interface Outcome {
@@ -58,8 +58,8 @@ interface Choice {
   finish_reason: string | null;
 }
 
-export interface Chunk {
-  choices: Choice[];
+export interface Chunk<C = Choice> {
+  choices: C[];
   usage?: Usage | null;
   session?: Position | null;
 }
@@ -86,16 +86,26 @@ export function pieceOf(choice: Choice): Piece {
 }
 
 /** Generates and hands each piece to `onPiece` as it comes; what remains to be said comes at the end. */
-export async function complete(
+export const complete = (
   api: Api,
   request: CompletionRequest,
   onPiece: (piece: Piece) => void,
   options: CallOptions = {},
+): Promise<Outcome> =>
+  followStream<Choice>(api, '/v1/completions', request, (choice) => onPiece(pieceOf(choice)), options);
+
+/** Asks for a stream and hands on each of its choices. */
+export async function followStream<C>(
+  api: Api,
+  path: string,
+  request: object,
+  onChoice: (choice: C) => void,
+  options: CallOptions,
 ): Promise<Outcome> {
   const outcome: Outcome = { usage: null, session: null };
   const body = { ...request, stream: true, stream_options: { include_usage: true } };
-  for await (const chunk of api.stream<Chunk>('/v1/completions', { ...options, body })) {
-    for (const choice of chunk.choices) onPiece(pieceOf(choice));
+  for await (const chunk of api.stream<Chunk<C>>(path, { ...options, body })) {
+    for (const choice of chunk.choices) onChoice(choice);
     if (chunk.usage) outcome.usage = chunk.usage;
     if (chunk.session) outcome.session = chunk.session;
   }

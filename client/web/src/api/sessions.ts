@@ -11,14 +11,21 @@ export const models = async (api: Api, options: CallOptions = {}): Promise<Model
 export const serverInfo = (api: Api, options: CallOptions = {}, history = false): Promise<ServerInfo> =>
   api.json<ServerInfo>(`/v1/server${history ? '?include_history=true' : ''}`, options);
 
-export const createSession = (api: Api, body: { model: string; label?: string; ttl?: number }): Promise<Session> =>
-  api.json<Session>('/v1/sessions', { method: 'POST', body: { keep_transcript: true, ...body } });
+export const createSession = (
+  api: Api,
+  body: { model: string; label?: string; ttl?: number },
+  options: CallOptions = {},
+): Promise<Session> =>
+  api.json<Session>('/v1/sessions', { ...options, method: 'POST', body: { keep_transcript: true, ...body } });
 
 export const getSession = (api: Api, id: string): Promise<Session> => api.json<Session>(of(id));
 
 /** How often a session is asked for until the server has heard that a stream was stopped: for 3 seconds. */
 const STOP_TRIES = 40;
 const STOP_MS = 75;
+
+/** Between two looks at a session that another call is about to leave. */
+export const pause = (signal?: AbortSignal): Promise<void> => sleep(STOP_MS, signal);
 
 /** The session once it `isSo`, or as it is when it was asked for `tries` times. */
 export async function sessionOnce(
@@ -30,7 +37,7 @@ export async function sessionOnce(
   for (let left = tries; ; left -= 1) {
     const session = await getSession(api, id);
     if (isSo(session) || left <= 1) return session;
-    await sleep(STOP_MS);
+    await pause();
   }
 }
 

@@ -38,6 +38,10 @@ export interface Model {
   fingerprint?: string;
   default_sampling?: Record<string, unknown> | null;
   image?: ImageShape | null;
+  /** Of generation_config.json. */
+  has_chat_template?: boolean;
+  /** Names of those in its own files. */
+  conversation_templates?: string[];
 }
 
 export interface Mark {

@@ -41,7 +41,7 @@ export const SPECS: Spec[] = [
     step: 0.05,
     slider: true,
   },
-  { name: 'max_tokens', kind: 'integer', hint: 'tokens of one continuation', otherwise: 16, min: 1, step: 1 },
+  { name: 'max_tokens', kind: 'integer', hint: 'tokens of one continuation or answer', otherwise: 16, min: 1, step: 1 },
   { name: 'seed', kind: 'integer', hint: 'same seed, same result; empty: drawn anew', min: 0, step: 1 },
   {
     name: 'top_k',
@@ -124,6 +124,8 @@ export class Sampling {
     private readonly page: string,
     own: Record<string, string>,
     names: string[] = SPECS.map(({ name }) => name),
+    /** What an empty control means here, where that is not what SPECS and the model say. */
+    private readonly otherwise: Record<string, string> = {},
   ) {
     const kept = { ...own, ...browser.getAll(`sampling.${page}`, 'string') };
     this.controls = SPECS.filter(({ name }) => names.includes(name)).map((spec) => this.control(spec, kept[spec.name]));
@@ -149,7 +151,8 @@ export class Sampling {
     for (const { spec, input, slider } of this.controls) {
       const value = model.default_sampling?.[spec.name] ?? spec.otherwise;
       if (input instanceof HTMLInputElement && spec.kind !== 'flag') {
-        input.placeholder = typeof value === 'number' ? String(Number(value.toFixed(4))) : 'random';
+        const known = typeof value === 'number' ? String(Number(value.toFixed(4))) : 'random';
+        input.placeholder = this.otherwise[spec.name] ?? known;
         if (slider && input.value === '' && typeof value === 'number') slider.value = String(value);
       }
     }

@@ -10,7 +10,7 @@ import { Frames } from '../../ui/frames.ts';
 import { announce } from '../../ui/notice.ts';
 import { visit } from '../../ui/store.ts';
 import { Workbench } from '../../ui/workbench.ts';
-import { Meter } from '../write/meter.ts';
+import { Meter } from '../../ui/meter.ts';
 import { constraint, plan, tokensOf } from './image.ts';
 import { imagesOf, unpack, type KeptImages } from './kept.ts';
 import { Pad } from './pad.ts';

@@ -13,12 +13,13 @@ import { Frames } from '../../ui/frames.ts';
 import { ModelPicker } from '../../ui/model_picker.ts';
 import { announce, Notice } from '../../ui/notice.ts';
 import { Sampling } from '../../ui/sampling.ts';
+import { ScrollEnd } from '../../ui/scroll_end.ts';
 import { browser, visit } from '../../ui/store.ts';
 import { rememberForks } from '../tree/names.ts';
 import { Box } from './box.ts';
 import { BranchForm } from './branch_form.ts';
 import { LiveLine } from './live.ts';
-import { Meter } from './meter.ts';
+import { Meter } from '../../ui/meter.ts';
 import { Opener, OPENING } from './opener.ts';
 import { Paper } from './paper.ts';
 import { Story, type Ending } from './story.ts';
@@ -41,6 +42,7 @@ class WritePage implements Page {
     { class: 'sheet', tabindex: 0, role: 'region', 'aria-label': 'The text' },
     this.text,
   );
+  private readonly end = new ScrollEnd(this.sheet);
   private readonly frame = el('div', { class: 'frame' }, this.sheet);
   private readonly tokens = new TokenText(this.frame);
   private readonly box: Box;
@@ -94,7 +96,7 @@ class WritePage implements Page {
       notice: this.notice,
       running: () => this.running !== null,
       update: () => this.update(),
-      scrollToEnd: () => this.follow(true),
+      scrollToEnd: () => this.end.follow(),
     });
     const colour = el('input', {
       type: 'checkbox',
@@ -215,13 +217,13 @@ class WritePage implements Page {
       waits = false;
     };
     const draw = (): void => {
-      const follow = this.nearEnd();
+      const follow = this.end.isNear;
       this.paper.write(came);
       came = [];
       if (state) this.live.state(...state);
       state = null;
       if (this.running === control) this.live.speed(meter.recent());
-      this.follow(follow);
+      if (follow) this.end.follow();
     };
     const frames = new Frames(draw);
     const ending = await this.story.turn(
@@ -300,10 +302,10 @@ class WritePage implements Page {
   }
 
   private added(ending: Extract<Ending, { tokens: number }>): void {
-    const follow = this.nearEnd();
+    const follow = this.end.isNear;
     if (ending.kind === 'stopped') this.paper.add('written', ending.rest);
     this.opener.keep();
-    this.follow(follow);
+    if (follow) this.end.follow();
     announce(`${ending.kind === 'stopped' ? 'Stopped after' : 'Done:'} ${plural(ending.tokens, 'token')}.`);
   }
 
@@ -390,14 +392,6 @@ class WritePage implements Page {
     if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
     void this.go();
-  }
-
-  private nearEnd(): boolean {
-    return this.sheet.scrollTop + this.sheet.clientHeight > this.sheet.scrollHeight - 60;
-  }
-
-  private follow(wanted: boolean): void {
-    if (wanted) this.sheet.scrollTop = this.sheet.scrollHeight;
   }
 
   private update(): void {
