@@ -62,6 +62,8 @@ export class FakeGateway {
   read = 0;
   reused = 0;
   others = 0;
+  /** Conversations are written by a template of the model's own files, so that a session is sent all messages. */
+  writesOwn = true;
   /** A text that begins a context is given an id of its own before it. */
   begins = false;
   private running = 0;
@@ -88,8 +90,10 @@ export class FakeGateway {
         requests_running: this.running + this.others,
         requests_waiting: 0,
       });
-    if (path === '/v1/completions') {
-      const session = this.sessions.get(String(body['session_id']));
+    if (path === '/v1/completions' || path === '/v1/chat/completions') {
+      const id = body['session_id'];
+      const session = this.sessions.get(String(id));
+      if (id !== undefined && !session) return failure(404, `no session ${String(id)}`);
       return (session && moved(session, body['expected_version'])) ?? this.complete(body, signal);
     }
     if (path === '/v1/sessions' && method === 'POST') return json(this.show(this.create(body)), 201);
@@ -201,13 +205,16 @@ export class FakeGateway {
 
   private complete(body: Record<string, unknown>, signal: AbortSignal | null): Response {
     const session = this.sessions.get(String(body['session_id']));
+    const messages = body['messages'] as { role: string; content: string }[] | undefined;
+    if (messages) body = { ...body, prompt: messages.map(({ role, content }) => `${role[0]}:${content}|`).join('') };
     const prompt = this.idsOf(body, !session || (session.position === 0 && session.add_special_tokens !== false));
     const most = Number(body['max_tokens'] ?? 16);
-    const before = [...(session?.transcript ?? []), ...prompt];
+    const held = messages && this.writesOwn ? [] : (session?.transcript ?? []);
+    const before = [...held, ...prompt];
     const made: number[] = [];
     this.running += 1;
     this.reused += session?.position ?? 0; // of what the session has, as the server counts it
-    let held = '';
+    let owed = '';
     const encoder = new TextEncoder();
     const gateway = this;
     const commit = (): void => {
@@ -238,12 +245,11 @@ export class FakeGateway {
           made.push(...idsOf(text));
           const last = made.length === most;
           const logprobs = { tokens: [text], token_logprobs: [-0.5], top_logprobs: [{ [text]: -0.5, x: -2 }] };
-          const told = gateway.late ? held + (last ? text : '') : text;
-          held = text;
+          const told = gateway.late ? owed + (last ? text : '') : text;
+          owed = text;
           const choice = {
             index: 0,
-            text: told,
-            logprobs,
+            ...(messages ? { delta: { content: told } } : { text: told, logprobs }),
             token_ids: idsOf(text),
             finish_reason: last ? 'length' : null,
           };
