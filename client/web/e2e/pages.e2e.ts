@@ -1,26 +1,16 @@
 // What holds for every page: nothing logged, nothing wider than the window, no barrier that axe knows, in
 // both themes, at 1280 and at 360 pixels. Each is left as a picture in e2e/out.
 
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import type { AxeResults } from 'axe-core';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { aWord, Chromium, type Tab, type View } from './browser.ts';
+import { hasNoBarriers, VIEWS } from './barriers.ts';
+import { aWord, Chromium, type Tab } from './browser.ts';
 import { call, forgetSessions } from './calls.ts';
 import { Service } from './processes.ts';
 
 const url = inject('url');
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const chromium = new Chromium();
 
 afterAll(() => chromium.close());
-
-const VIEWS: Record<string, View> = {
-  light: { theme: 'light' },
-  dark: { theme: 'dark' },
-  narrow: { theme: 'light', width: 360, height: 780 },
-  'narrow-dark': { theme: 'dark', width: 360, height: 780 },
-};
 
 /** Brings each page into a state worth looking at. */
 const SCENES: Record<string, (tab: Tab) => Promise<void>> = {
@@ -67,26 +57,6 @@ const SCENES: Record<string, (tab: Tab) => Promise<void>> = {
   },
 };
 
-/** Nothing is wider than the window, and axe knows no barrier; nor when all that can be unfolded is. */
-async function hasNoBarriers(tab: Tab): Promise<void> {
-  await hasNoneAsItIs(tab);
-  await tab.evaluate(() => document.querySelectorAll('main details').forEach((each) => each.setAttribute('open', '')));
-  await tab.page.getByText('Settings').click();
-  await hasNoneAsItIs(tab);
-}
-
-async function hasNoneAsItIs(tab: Tab): Promise<void> {
-  expect(await tab.overflow()).toBeLessThanOrEqual(0);
-  // Evaluated by the debugger, which the page's policy does not bind.
-  await tab.evaluate(axe);
-  const barriers = async (): Promise<string[]> => {
-    const { violations } = await tab.evaluate<AxeResults>('axe.run()');
-    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' ')}`);
-  };
-  // Asked again: figures that are drawn anew while axe looks belong to no list any more.
-  await expect.poll(barriers).toEqual([]);
-}
-
 describe.each(Object.keys(VIEWS))('in %s', (view) => {
   it.each(Object.keys(SCENES))('%s', async (name) => {
     const tab = await chromium.open(url, name === 'tree' ? 'write' : name, VIEWS[view]!);
@@ -108,7 +78,7 @@ describe('where no model is for them', () => {
   afterAll(() => service.stop());
 
   describe.each(Object.keys(VIEWS))('in %s', (view) => {
-    it.each(['couplets', 'draw'])('%s says so', async (name) => {
+    it.each(['chat', 'couplets', 'draw'])('%s says so', async (name) => {
       const tab = await chromium.open(service.url, name, VIEWS[view]!);
       await tab.page.getByText(NONE).waitFor();
       await expect.poll(() => tab.page.getByRole('button', { name: /^(Answer|Draw)$/ }).count()).toBe(0);

@@ -82,20 +82,46 @@ function colourModel(folder: string): string {
   return model;
 }
 
+/** One of Hugging Face's with random weights, whose own files have a template for conversations. */
+function talkingModel(folder: string): string {
+  const model = join(folder, 'talker');
+  cpSync(join(ROOT, 'tests/golden/hugging_face/qwen3_tied'), model, { recursive: true });
+  return model;
+}
+
+/** The byte model, with a template in generation_config.json. */
+function tutoringModel(folder: string): string {
+  const model = join(folder, 'tutor');
+  cpSync(join(ROOT, 'tests/golden/bytes_untied'), model, { recursive: true });
+  const chat_template = {
+    system: { suffix: '\n' },
+    user: { prefix: 'User: ', suffix: '\n' },
+    assistant: { prefix: 'Tutor:', suffix: '\n' },
+    stop: ['\nUser:'],
+  };
+  writeFileSync(join(model, 'generation_config.json'), JSON.stringify({ chat_template }));
+  return model;
+}
+
 const shipped = (name: string) => (): string => join(ROOT, 'models/zoo', name);
 
-/** In the order in which a server lists those of `models/zoo`. */
+/** The usual ones in the order in which a server lists them. */
 const MODELS: Record<string, (folder: string) => string> = {
   couplets: shipped('couplets'),
   digits: shipped('digits'),
   novels: shipped('novels'),
   prints: colourModel,
+  talker: talkingModel,
+  tutor: tutoringModel,
 };
+
+/** What is served unless a test says otherwise: none of them was made for conversations. */
+const USUAL = ['couplets', 'digits', 'novels', 'prints'];
 
 export interface Setup {
   /** The lines of a file of keys. */
   keys?: string;
-  /** Names of MODELS; by default all. */
+  /** Names of MODELS; by default the usual ones. */
   models?: string[];
 }
 
@@ -110,7 +136,7 @@ export class Service {
     return `http://${this.gateway.address}`;
   }
 
-  static async start({ keys, models = Object.keys(MODELS) }: Setup = {}): Promise<Service> {
+  static async start({ keys, models = USUAL }: Setup = {}): Promise<Service> {
     const folder = mkdtempSync(join(tmpdir(), 'tvq-web-'));
     const more: string[] = [];
     if (keys !== undefined) {

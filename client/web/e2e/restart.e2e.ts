@@ -152,7 +152,7 @@ it('Write has the text in the box where its model is served no more', async () =
   expect(await tab.page.getByLabel('Opening').inputValue()).toBe(text);
 });
 
-it.each(['write', 'tree', 'couplets', 'draw', 'server'])(
+it.each(['chat', 'write', 'tree', 'couplets', 'draw', 'server'])(
   'says at once that there is no server, how to start one, and goes on when there is: %s',
   async (name) => {
     await service.serverDies();

@@ -14,6 +14,7 @@ export class Log {
 
   /** Shows these; what stays stays as it is. */
   show(path: Said[]): void {
+    const follow = this.end.isNear;
     let same = 0;
     while (same < path.length && this.views[same]?.said === path[same]) same += 1;
     for (const view of this.views.splice(same)) view.node.remove();
@@ -24,6 +25,7 @@ export class Log {
       this.node.append(view.node);
     }
     this.node.classList.toggle('empty', path.length === 0);
+    if (follow) this.end.follow();
   }
 
   /** What was said has more text. */

@@ -62,7 +62,7 @@ export class MessageView {
 
   /** Says the figures alone anew, as they change with every token. */
   tell(figures: Figures): void {
-    const line = this.foot.querySelector('.figures');
+    const line = this.foot.querySelector('.took');
     if (line) line.textContent = figuresText(figures);
   }
 
@@ -76,7 +76,7 @@ export class MessageView {
 
   private ofAnswer(isWritten: boolean): Child[] {
     const { figures } = this.said;
-    const line = el('span', { class: 'figures' }, figures ? figuresText(figures) : '');
+    const line = el('span', { class: 'took' }, figures ? figuresText(figures) : '');
     if (isWritten) return [line];
     return [
       noteOf(this.said),
