@@ -192,8 +192,10 @@ it.each(['talker', 'tutor'])('has another answer, and the one before stays a ver
   const second = await last();
   expect(second).not.toBe(first);
   expect(await questions()).toEqual(['Hello', 'And then?']);
-  await button('Version before').click();
+  await button('Version before').focus();
+  await tab.page.keyboard.press('Enter');
   await expect.poll(last).toBe(first);
+  await expect.poll(() => tab.evaluate(() => document.activeElement?.ariaLabel)).toBe('Version after');
   await ask('More'); // on the first
   await button('Version after').click();
   await expect.poll(last).toBe(second);
@@ -360,6 +362,38 @@ it('shows Markdown as elements, and no markup of the model’s own', async () =>
   expect(await tab.evaluate(() => navigator.clipboard.readText())).toBe(
     'def add(a, b):\n    return a + b  # **no markup**',
   );
+});
+
+it('leaves elements in their place while a text grows', async () => {
+  await tab.evaluate(() => {
+    const usual = window.fetch;
+    window.fetch = (input, init) => {
+      if (!String(input).endsWith('/v1/chat/completions')) return usual(input, init);
+      const encoder = new TextEncoder();
+      const start = (controller: ReadableStreamDefaultController<Uint8Array>): void =>
+        window.addEventListener('more', (event) => {
+          const choice = { index: 0, delta: { content: (event as CustomEvent<string>).detail }, token_ids: [1] };
+          controller.enqueue(encoder.encode(`data: ${JSON.stringify({ choices: [choice] })}\n\n`));
+        });
+      return Promise.resolve(new Response(new ReadableStream({ start })));
+    };
+  });
+  const more = (text: string) =>
+    tab.evaluate((detail) => window.dispatchEvent(new CustomEvent('more', { detail })), text);
+  const within = (selector: string) => tab.page.locator(`.markdown ${selector}`);
+  await box().fill('Hello');
+  await box().press('Enter');
+  await button('Stop').waitFor();
+  await more('First **bo');
+  await expect.poll(() => within('strong').allTextContents()).toEqual(['bo']);
+  await more('ld**.\n\n```js\nlet a');
+  await expect.poll(() => within('pre').allTextContents()).toEqual(['let a']);
+  const all = await Promise.all(['p', 'pre'].map((selector) => within(selector).elementHandle()));
+  for (const part of [' = 1;\n', 'let b', ' = 2;']) await more(part);
+  await expect.poll(() => within('pre').allTextContents()).toEqual(['let a = 1;\nlet b = 2;']);
+  expect(await Promise.all(all.map((each) => each!.evaluate((node) => node.isConnected)))).toEqual([true, true]);
+  await more('\n```\nend');
+  await expect.poll(() => within('p').allTextContents()).toEqual(['First bold.', 'end']);
 });
 
 it('keeps the end in view, unless the person looks elsewhere', async () => {

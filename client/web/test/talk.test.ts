@@ -7,6 +7,7 @@ import {
   say,
   showVersion,
   shownPath,
+  takeOver,
   titleOf,
   versionsOf,
   type Chat,
@@ -80,6 +81,20 @@ it('tells a template no empty answer, and in a row one message', () => {
     { role: 'assistant', content: 'two!' },
   ]);
   expect(messagesOf('Be kind.', [])).toEqual([{ role: 'system', content: 'Be kind.' }]);
+});
+
+it('takes what another page kept, and shows what it showed', () => {
+  const chat = newChat('');
+  const [, first] = turn(chat, null, 'one');
+  const other = structuredClone(chat);
+  turn(other, first.id, 'elsewhere');
+  other.said[1]!.text = 'one, longer!';
+  other.system = 'Be kind.';
+  hold(other, 'a', null);
+  takeOver(chat, other);
+  expect(texts(shownPath(chat))).toEqual(['one', 'one, longer!']);
+  expect(chat.said[1]).toBe(first);
+  expect({ ...chat, leaf: '' }).toEqual({ ...other, leaf: '' });
 });
 
 describe('a request begins', () => {

@@ -15,6 +15,8 @@ export class Log {
   /** Shows these; what stays stays as it is. */
   show(path: Said[]): void {
     const follow = this.end.isNear;
+    const focused = this.views.findIndex(({ node }) => node.contains(document.activeElement));
+    const control = focused < 0 ? '' : nameOf(document.activeElement!);
     let same = 0;
     while (same < path.length && this.views[same]?.said === path[same]) same += 1;
     for (const view of this.views.splice(same)) view.node.remove();
@@ -26,6 +28,16 @@ export class Log {
     }
     this.node.classList.toggle('empty', path.length === 0);
     if (follow) this.end.follow();
+    if (focused >= 0) this.focusOn(focused, control);
+  }
+
+  /** Who works by keys stays at the control that was drawn anew, or else beside it. */
+  private focusOn(view: number, control: string): void {
+    if (this.node.contains(document.activeElement)) return;
+    const node = this.views[view]?.node;
+    const buttons = [...(node?.querySelectorAll<HTMLButtonElement>('.foot button:enabled') ?? [])];
+    const next = buttons.find((each) => nameOf(each) === control) ?? buttons[0] ?? this.node;
+    next.focus({ preventScroll: true });
   }
 
   /** What was said has more text. */
@@ -42,3 +54,5 @@ export class Log {
     this.end.follow();
   }
 }
+
+const nameOf = (control: Element): string => control.getAttribute('aria-label') ?? control.textContent ?? '';

@@ -22,6 +22,7 @@ import {
   say,
   shownPath,
   showVersion,
+  takeOver,
   versionsOf,
   type Chat,
   type Figures,
@@ -129,16 +130,16 @@ class ChatPage implements Page {
         ),
       ),
     );
-    this.node.addEventListener('keydown', (event) => {
-      if (event.key === 'Escape' && this.running) this.stop();
-    });
     this.listen();
     this.open(this.chat);
   }
 
   private listen(): void {
+    // Wherever the cursor is.
     window.addEventListener('keydown', (event) => {
-      if (!this.isShown || event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey)) return;
+      if (!this.isShown) return;
+      if (event.key === 'Escape') this.stop();
+      if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey)) return;
       event.preventDefault();
       this.begin();
     });
@@ -219,7 +220,8 @@ class ChatPage implements Page {
     if (key !== null && !key.startsWith('tvq.chat')) return;
     if (key === `tvq.chat.${this.chat.id}` && this.running?.chat !== this.chat) {
       const chat = loadChat(this.chat.id);
-      if (chat) Object.assign(this.chat, { ...chat, leaf: this.chat.leaf });
+      if (chat) takeOver(this.chat, chat);
+      if (document.activeElement !== this.system) this.system.value = this.chat.system;
     }
     this.draw();
   }

@@ -124,6 +124,17 @@ export function say(chat: Chat, said: Omit<Said, 'id' | 'at'>): Said {
   return all;
 }
 
+/** Takes what another page kept of the same chat; the branch that is shown here stays. */
+export function takeOver(chat: Chat, { title, at, system, said, sessions }: Chat): void {
+  const known = new Map(chat.said.map((each) => [each.id, each]));
+  for (const each of said) {
+    const own = known.get(each.id);
+    if (own) Object.assign(own, each);
+    else chat.said.push(each);
+  }
+  Object.assign(chat, { title, at, system, sessions });
+}
+
 /** As a template takes them: of answers that have no text nothing is told, and what one says in a row is one message. */
 export function messagesOf(system: string, path: Said[]): Message[] {
   const messages: Message[] = system.trim() === '' ? [] : [{ role: 'system', content: system }];
