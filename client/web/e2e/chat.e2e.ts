@@ -408,6 +408,12 @@ it('keeps the end in view, unless the person looks elsewhere', async () => {
   await button('Stop').click();
   await done();
   expect(await log.evaluate((node) => node.scrollTop)).toBe(0);
+  await tab.page.reload();
+  await expect.poll(left).toBeLessThan(60);
+  await tab.page.getByRole('link', { name: 'Server' }).click();
+  await tab.page.getByRole('link', { name: 'Chat', exact: true }).click();
+  await expect.poll(left).toBeLessThan(60);
+  expect(await log.evaluate((node) => node.scrollTop)).toBeGreaterThan(100);
 });
 
 it('shows code as code before its fence is closed', async () => {

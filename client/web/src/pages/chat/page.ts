@@ -159,6 +159,7 @@ class ChatPage implements Page {
     const id = parameters.get('chat');
     if (id !== null && id !== this.chat.id) this.find(id);
     else this.tell();
+    this.log.toEnd(); // what was off the page has no place in its box
     this.again.show();
     void this.load();
   }
