@@ -32,6 +32,7 @@ std::string DescribeGrowth(const ModelCapacity& capacity) {
   if (!capacity.grows) return "";
   std::string told = absl::StrCat(" at ", capacity.tokens, " tokens, less before");
   std::vector<std::string> sizes;
+  sizes.reserve(capacity.sizes.size());
   for (const SessionSize& size : capacity.sizes) {
     sizes.push_back(absl::StrCat(ReadableBytes(size.bytes), " at ", size.tokens));
   }

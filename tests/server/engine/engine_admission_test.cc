@@ -103,6 +103,7 @@ TEST(EngineAdmissionTest, CapacityTellsHowStatesGrow) {
     const ModelCapacity capacity = *Harness(options).engine->Capacity("fake", 1);
     EXPECT_EQ(capacity.bytes_per_token, capacity.grows ? 10 : 0);
     std::vector<std::pair<int64_t, int64_t>> told;
+    told.reserve(capacity.sizes.size());
     for (const SessionSize& size : capacity.sizes) told.emplace_back(size.tokens, size.bytes);
     return told;
   };

@@ -297,6 +297,7 @@ TEST_F(SlowTemplateTest, HoldsUpNoSessionThatWaitsForNone) {
   constexpr int kTurns = 32;  // more than there are threads for sessions
   std::vector<grpc::ClientContext> contexts(kTurns);
   std::vector<std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>>> turns;
+  turns.reserve(kTurns);
   for (grpc::ClientContext& context : contexts) {
     turns.push_back(generation_->Generate(&context, Ask(kHello, NewSession())));
   }

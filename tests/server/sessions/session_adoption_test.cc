@@ -16,25 +16,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The session and its marks as they come from another server, without the marks in `without`.
-absl::StatusOr<SessionView> Adopt(StoreHarness& to, StoreHarness& from, const std::string& id,
-                                  const std::string& without = "") {
-  const auto adoption = to.store->Adopt();
-  std::vector<std::string> parts{""};
-  for (const SessionRecord& record : from.store->HeldHere()) {
-    if (record.id != id) continue;
-    for (const MarkRecord& mark : record.marks) {
-      if (mark.version != record.version && mark.name != without) parts.push_back(mark.name);
-    }
-  }
-  for (const std::string& part : parts) {
-    const auto stream = from.store->ExportPart(id, part);
-    EXPECT_TRUE(stream.ok()) << stream.status();
-    if (auto status = adoption->Add(part, Upload(to, Drain(**stream))); !status.ok()) return status;
-  }
-  return adoption->Finish();
-}
-
 TEST(SessionAdoptionTest, AdoptsWhatAnotherServerHandsOver) {
   StoreHarness from;
   const SessionCall call{.owner = "ann", .id = from.Create({.ttl = absl::Hours(9)}, "ann")};
