@@ -36,8 +36,8 @@ struct ModelCapacity {
   int64_t bytes_per_session = 0;  // Model::StateBytes(tokens)
   int64_t max_sessions = 0;       // of that size that fit the whole budget
   int64_t sessions_in_use = 0;    // states reserved for running requests
-  // Of sessions that grow: what a further token takes, in the mean, and what sessions of 1024, 8192,
-  // 32768 and 131072 tokens take, of those that the context has.
+  // Of sessions that grow: what a further token takes, in the mean, and what sessions of 1024,
+  // 8192, 32768 and 131072 tokens take, of those that the context has.
   int64_t bytes_per_token = 0;
   std::vector<SessionSize> sizes;
 };

@@ -37,8 +37,8 @@ std::string DescribeGrowth(const ModelCapacity& capacity) {
     sizes.push_back(absl::StrCat(ReadableBytes(size.bytes), " at ", size.tokens));
   }
   if (!sizes.empty()) {
-    absl::StrAppend(&told, " (", ReadableBytes(capacity.bytes_per_token), " a token: ",
-                    absl::StrJoin(sizes, ", "), ")");
+    absl::StrAppend(&told, " (", ReadableBytes(capacity.bytes_per_token),
+                    " a token: ", absl::StrJoin(sizes, ", "), ")");
   }
   return told;
 }
@@ -88,9 +88,8 @@ std::string Describe(const ServedModel& served, const ModelCapacity& capacity) {
       info.family, info.left_out.empty() ? "" : absl::StrCat(" (", info.left_out, ")"),
       static_cast<double>(info.parameters) / 1e6, Name(info.dtype),
       ReadableBytes(info.weight_bytes), info.predicts ? "session" : "text",
-      ReadableBytes(capacity.bytes_per_session),
-      DescribeGrowth(capacity),
-      capacity.max_sessions, DescribeReads(info.reads),
+      ReadableBytes(capacity.bytes_per_session), DescribeGrowth(capacity), capacity.max_sessions,
+      DescribeReads(info.reads),
       drafts > 0 ? absl::StrCat("; a step drafts up to ", drafts, " tokens") : "");
 }
 
