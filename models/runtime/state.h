@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -48,7 +49,17 @@ class State {
   // Device memory held, as Model::StateBytes(position()) says.
   virtual int64_t bytes() const = 0;
 
-  // Makes this state an exact copy of `other`, a state of the same model.
+  // Of these, what is sealed: it can no longer change, and copies of the state hold it, too, instead
+  // of copies. None of states of a constant size.
+  virtual int64_t sealed_bytes() const { return 0; }
+  // Seals what tokens that come can no longer change: what no copy has to have for itself. `pay` is
+  // called for each piece of so many bytes, and what it gives is kept until its memory is freed,
+  // by whichever state holds it last. What is sealed must not be taken back (Drafts::Rewind).
+  using Pay = std::function<std::shared_ptr<const void>(int64_t bytes)>;
+  virtual void Seal(const Pay& pay) { static_cast<void>(pay); }
+
+  // Makes this state an exact copy of `other`, a state of the same model, with which it then shares
+  // what is sealed.
   virtual absl::Status CopyFrom(const State& other) = 0;
 
   // Makes this state what `other` was after its first `tokens` tokens, to the last bit. Of a model

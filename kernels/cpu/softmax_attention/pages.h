@@ -26,7 +26,7 @@ struct LayerPages {
 
  private:
   T* Start(int64_t p) const {
-    return reinterpret_cast<T*>(static_cast<std::byte*>(pages.Page(p)) + layer_offset);
+    return reinterpret_cast<T*>(static_cast<std::byte*>(pages.pages[p]) + layer_offset);
   }
 };
 

@@ -29,7 +29,7 @@ struct LayerPages {
 
  private:
   __device__ T* Start(int64_t position) const {
-    return reinterpret_cast<T*>(static_cast<char*>(pages.Page(position / kKeyValuePage)) +
+    return reinterpret_cast<T*>(static_cast<char*>(pages.pages[position / kKeyValuePage]) +
                                 layer_offset);
   }
 };

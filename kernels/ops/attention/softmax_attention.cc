@@ -35,7 +35,7 @@ absl::Status CheckPages(const char* op, const KeyValuePages& pages, int64_t last
                          " of ", kKeyValuePage, " positions each"));
   }
   for (int64_t p = 0; p < needed; ++p) {
-    const void* const page = pages.Page(p);  // found by earlier ones
+    const void* const page = pages.pages[p];
     if (page == nullptr) return ArgumentError(op, absl::StrCat("page ", p, " is null"));
     if (reinterpret_cast<uintptr_t>(page) % kAlignment != 0) {
       return ArgumentError(

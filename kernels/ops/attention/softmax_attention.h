@@ -57,36 +57,17 @@ struct KeyValueShape {
 
 // A session's pages. Page p holds positions [256 p, 256 p + 256) of all layers; it starts at a
 // multiple of 64 bytes. A position that has not been appended may hold anything: it is not used.
-//
-// Page p lists pages [128 p, 128 p + 128), as far as there are that many: so page 0 lists the first
-// 128, which are those of 32,768 positions, page 1 the next, and a page is found in one look, or
-// one more for each factor of 128 that the context is longer.
+// Sessions may share pages that none of them writes.
 struct KeyValuePages {
-  static constexpr int64_t kListedBits = 7;
-  static constexpr int64_t kListed = int64_t{1} << kListedBits;
-
-  void* const* pages = nullptr;  // the list of page 0, in device memory as the pages are
+  void* const* pages = nullptr;  // [count], in device memory as the pages are
   int64_t count = 0;
-  int64_t list_offset = 0;  // bytes from a page's start to its list; any if count <= kListed
 
   // Of nobody.
   constexpr bool none() const { return pages == nullptr; }
-  // 0 <= p < count. Where the pages can be read.
-  constexpr void* Page(int64_t p) const {
-    int64_t shift = 0;
-    while (p >> shift >= kListed) shift += kListedBits;
-    void* page = pages[p >> shift];
-    while (shift > 0) {
-      shift -= kListedBits;
-      void* const list = static_cast<char*>(page) + list_offset;
-      page = static_cast<void* const*>(list)[(p >> shift) & (kListed - 1)];
-    }
-    return page;
-  }
 };
 
 // One new position for each of N sessions of whatever lengths. Where the host reads the device's
-// memory, several rows may be of one session, at different positions; else no page comes twice.
+// memory, several rows may be of one session, at different positions; else no page is written twice.
 // Writes k and v at positions[n], rounded to the shape's dtype, of all rows, then attends to
 // positions 0 to positions[n] as they are stored. A session's result does not depend on N. A row
 // whose pages are none fills up the batch: its row of `out` is zero. INVALID_ARGUMENT when a

@@ -49,7 +49,8 @@ absl::Status SessionState::Extend(int64_t tokens) {
     if (absl::Status s = device_.Zero(block_.data(), block_.bytes()); !s.ok()) return s;
     written_ = true;
   }
-  return pages_.Resize(position_ + tokens);
+  absl::Status s = pages_.Resize(position_ + tokens);
+  return s.ok() ? pages_.List(position_) : s;
 }
 
 PartMemory SessionState::Parts(size_t l) const {
@@ -69,11 +70,7 @@ absl::Status SessionState::Copy(const State& other, std::optional<int64_t> token
         absl::StrCat("a state at position ", source->position_, " cannot be cut at ", position));
   }
   if (!source->written_) return Reset();
-  absl::Status s = pages_.Resize(position);
-  const auto bytes = static_cast<size_t>(layout_.list_offset());  // each has its own lists
-  for (size_t p = 0; s.ok() && p < pages_.size(); ++p) {
-    s = device_.CopyWithin(pages_.page(p), source->pages_.page(p), bytes);
-  }
+  absl::Status s = pages_.CopyFirst(source->pages_, position);
   if (s.ok() && block_.bytes() > 0) {
     s = device_.CopyWithin(block_.data(), source->block_.data(), block_.bytes());
   }
@@ -159,7 +156,9 @@ absl::Status SessionState::Load(int64_t position, const SectionReader& read) {
 
 absl::Status SessionState::TryLoad(int64_t position, const SectionReader& read) {
   if (absl::Status s = CheckPosition(position); !s.ok()) return s;
-  if (absl::Status s = pages_.Resize(position); !s.ok()) return s;
+  absl::Status resized = pages_.Resize(0);  // others may read those there are
+  if (resized.ok()) resized = pages_.Resize(position);
+  if (!resized.ok()) return resized;
   for (size_t l = 0; l < layout_.layers().size(); ++l) {
     if (absl::Status s = LoadLayer(l, position, read); !s.ok()) return s;
   }

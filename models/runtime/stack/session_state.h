@@ -28,8 +28,13 @@ class SessionState : public State {
 
   int64_t position() const override { return position_; }
   int64_t bytes() const override {
-    return layout_.block_bytes() + static_cast<int64_t>(pages_.size()) * layout_.page_bytes();
+    const auto pages = static_cast<int64_t>(pages_.size());
+    return layout_.block_bytes() + pages * layout_.page_bytes() + layout_.ListBytes(pages);
   }
+  int64_t sealed_bytes() const override {
+    return static_cast<int64_t>(pages_.sealed()) * layout_.page_bytes();
+  }
+  void Seal(const Pay& pay) override { pages_.Seal(position_, pay); }
   absl::Status CopyFrom(const State& other) override { return Copy(other, std::nullopt); }
   absl::Status CopyFirst(const State& other, int64_t tokens) override {
     return Copy(other, tokens);

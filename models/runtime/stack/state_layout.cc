@@ -1,6 +1,7 @@
 #include "models/runtime/stack/state_layout.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <utility>
 
@@ -24,14 +25,22 @@ StateLayout::StateLayout(const std::vector<Kept>& layers, int64_t max_position)
     layers_.push_back(std::move(layer));
   }
   if (list_offset_ == 0) return;
-  page_bytes_ = list_offset_ + Aligned(8 * std::min(PagesOf(max_position), KeyValuePages::kListed));
+  page_bytes_ = list_offset_ + Aligned(8 * std::min(PagesOf(max_position), kListed));
 }
 
 int64_t StateLayout::Bytes(int64_t tokens) const {
   const int64_t pages = Pages(tokens);
   if (pages == 0) return block_bytes_;
-  return pages <= (kMostBytes - block_bytes_) / page_bytes_ ? block_bytes_ + pages * page_bytes_
-                                                            : kMostBytes;
+  // A list is no longer than the pages that it lists.
+  if (pages > (kMostBytes - block_bytes_) / (2 * page_bytes_)) return kMostBytes;
+  return block_bytes_ + pages * page_bytes_ + ListBytes(pages);
+}
+
+int64_t StateLayout::ListBytes(int64_t pages) const {
+  if (pages <= kListed) return 0;
+  const int64_t bytes = pages * int64_t{sizeof(void*)};
+  const auto whole = static_cast<uint64_t>((bytes + page_bytes_ - 1) / page_bytes_);
+  return static_cast<int64_t>(std::bit_ceil(whole)) * page_bytes_;
 }
 
 std::vector<SectionInfo> StateLayout::LayerSections(size_t layer, int64_t position) const {

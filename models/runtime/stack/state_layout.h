@@ -38,12 +38,15 @@ class StateLayout {
   const std::vector<Layer>& layers() const { return layers_; }
 
   int64_t block_bytes() const { return block_bytes_; }
-  // A page's: every one has room behind the parts for a list of pages, since a list for the longest
-  // context, which may be any, would be far larger than the pages of a session that never comes
-  // near; so where all parts are in pages the device only gets blocks of one size, which fill
-  // reserved memory to the last. Where others are not, it gets blocks of two sizes, and a gap that
-  // blocks leave may hold no page (kernels/host/slab.h). 0: nothing grows.
+  // A page's: every one has room behind the parts for a list of up to kListed pages. Where all
+  // parts are in pages the device only gets blocks of one size, which fill reserved memory to the
+  // last. Where others are not, it gets blocks of two sizes, and a gap that blocks leave may hold
+  // no page (kernels/host/slab.h). 0: nothing grows.
   int64_t page_bytes() const { return page_bytes_; }
+  static constexpr int64_t kListed = 128;
+  // Memory of its own, whole pages, that a list of more than kListed pages takes; of fewer 0: the
+  // last page, which no other session has, lists them all. Doubles as they double.
+  int64_t ListBytes(int64_t pages) const;
   bool AllInPages() const { return block_bytes_ == 0 && page_bytes_ > 0; }
   int64_t list_offset() const { return list_offset_; }
   int64_t max_position() const { return max_position_; }

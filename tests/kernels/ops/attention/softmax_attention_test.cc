@@ -108,21 +108,6 @@ TEST_P(SoftmaxAttentionTest, DecodeReadsALongContext) {
   ExpectNear(inputs.Decode(*device_, pages, first), inputs.Quadratic(first), inputs.Bound());
 }
 
-// The first page lists 128; what comes then is listed by others.
-TEST_P(SoftmaxAttentionTest, FindsPagesThatTheFirstDoesNotList) {
-  const Case c{2, 1, 3, 4, 10, 33'290};
-  const SoftmaxInputs inputs = Inputs(c, 10);
-  const int64_t first = c.tokens - 2;
-  const OwnedPages decoded = Pages(*device_, inputs, first),
-                   prefilled = Pages(*device_, inputs, first);
-  const std::vector<double> want = inputs.Quadratic(first);
-  ExpectNear(inputs.Decode(*device_, decoded, first), want, inputs.Bound());
-  std::vector<float> out(static_cast<size_t>(inputs.OutSize()), NAN);
-  inputs.Prefill(*device_, prefilled, first, 2, out);
-  out.erase(out.begin(), out.end() - std::ssize(want));
-  ExpectNear(out, want, inputs.PrefillBound(*device_));
-}
-
 TEST_P(SoftmaxAttentionTest, PrefillIsSoftmaxAttentionOverAllPositions) {
   for (const Case& c : Cases()) {
     const SoftmaxInputs inputs = Inputs(c, 3);

@@ -17,14 +17,13 @@
 namespace tvq {
 
 // Owns the pages of one session on a device, each exactly as long as two layers, the second of
-// which the tests use, and a list where the first page's is not enough. What nobody wrote is NaN.
+// which the tests use. What nobody wrote is NaN.
 class OwnedPages {
  public:
   OwnedPages(Device& device, const KeyValueShape& shape, int64_t positions)
       : device_(device), shape_(shape) {
     const int64_t pages = (positions + kKeyValuePage - 1) / kKeyValuePage;
-    const int64_t list = pages > KeyValuePages::kListed ? KeyValuePages::kListed * 8 : 0;
-    const std::vector<std::byte> nothing(bytes() + static_cast<size_t>(list), std::byte{0xff});
+    const std::vector<std::byte> nothing(bytes(), std::byte{0xff});
     std::vector<uintptr_t> table;
     table.reserve(static_cast<size_t>(pages));
     for (int64_t p = 0; p < pages; ++p) {
@@ -32,16 +31,10 @@ class OwnedPages {
       table.push_back(reinterpret_cast<uintptr_t>(memory_.back().data()));
     }
     table_.emplace(device, table);
-    for (size_t p = 0; list > 0 && p < table.size(); ++p) {
-      const size_t of = p / KeyValuePages::kListed, place = p % KeyValuePages::kListed;
-      std::byte* const to = memory_[of].data() + bytes() + place * sizeof(uintptr_t);
-      EXPECT_TRUE(device.CopyFromHost(to, &table[p], sizeof(uintptr_t)).ok());
-    }
   }
 
   KeyValuePages View() const {
-    return {reinterpret_cast<void* const*>(table_->data()), std::ssize(memory_),
-            static_cast<int64_t>(bytes())};
+    return {reinterpret_cast<void* const*>(table_->data()), std::ssize(memory_)};
   }
 
   // Positions [0, count) as the layout says they lie, of the rows k [.., G, K] and v [.., G, V].

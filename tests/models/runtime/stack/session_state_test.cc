@@ -130,6 +130,81 @@ TEST_F(MixedStateTest, LoadAndCopyGiveTheSameContent) {
   }
 }
 
+// What is sealed lies in one place, and is paid for until the last state that holds it is gone.
+TEST_F(MixedStateTest, CopiesShareWhatIsSealed) {
+  int64_t paid = 0;
+  const auto pay = [&](int64_t bytes) {
+    paid += bytes;
+    return std::shared_ptr<const void>(nullptr, [&paid, bytes](const void*) { paid -= bytes; });
+  };
+  auto original = Synthesized(600, 5);
+  const Content content = ContentOf(*original);
+  original->Seal(pay);
+  EXPECT_EQ(paid, 2 * layout_.page_bytes());
+  EXPECT_EQ(original->sealed_bytes(), paid);
+  original->Seal(pay);
+  EXPECT_EQ(paid, 2 * layout_.page_bytes()) << "once each";
+  const auto copy = New(), of_copy = New();
+  ASSERT_TRUE(copy->CopyFrom(*original).ok());
+  ASSERT_TRUE(of_copy->CopyFrom(*copy).ok());
+  for (const auto* state : {copy.get(), of_copy.get()}) {
+    EXPECT_EQ(state->bytes(), original->bytes());
+    EXPECT_EQ(state->sealed_bytes(), 2 * layout_.page_bytes());
+    EXPECT_EQ(ContentOf(*state), content);
+  }
+  for (SessionState* const state : {original.get(), copy.get(), of_copy.get()}) {
+    ASSERT_TRUE(state->Extend(1).ok());
+  }
+  const auto page = [](const SessionState& state, size_t p) {
+    return state.Parts(0).pages.pages[p];
+  };
+  for (size_t p = 0; p < 2; ++p) {
+    EXPECT_EQ(page(*copy, p), page(*original, p));
+    EXPECT_EQ(page(*of_copy, p), page(*original, p));
+  }
+  // The third has positions that tokens still come to.
+  EXPECT_NE(page(*copy, 2), page(*original, 2));
+  EXPECT_NE(page(*of_copy, 2), page(*copy, 2));
+  EXPECT_EQ(paid, 2 * layout_.page_bytes());
+
+  ASSERT_TRUE(original->Reset().ok());
+  original.reset();
+  EXPECT_EQ(paid, 2 * layout_.page_bytes());
+  EXPECT_EQ(ContentOf(*copy), content);
+  // What is loaded over it goes to pages of its own.
+  ASSERT_TRUE(LoadContent(*copy, 700, ContentOf(*Synthesized(700, 6))).ok());
+  EXPECT_EQ(copy->sealed_bytes(), 0);
+  EXPECT_EQ(ContentOf(*of_copy), content);
+  ASSERT_TRUE(of_copy->CopyFrom(*copy).ok());
+  EXPECT_EQ(paid, 0);
+}
+
+// A copy that is cut shares the pages that are whole in it.
+TEST_F(MixedStateTest, WhatIsCutSharesWholePages) {
+  const StateLayout pages({{"layers.0.", &cache_}, {"layers.1.", &wide_}}, 1000);
+  const auto whole = SessionState::Create(*device_, pages).value(),
+             other = SessionState::Create(*device_, pages).value();
+  ASSERT_TRUE(Synthesize(*whole, pages.Sections(800), 800, 1).ok());
+  ASSERT_TRUE(other->CopyFrom(*whole).ok());
+  whole->Seal([](int64_t) { return std::make_shared<const int>(0); });
+  EXPECT_EQ(whole->sealed_bytes(), 3 * pages.page_bytes());
+  for (const int64_t tokens : {800, 768, 767, 512, 257, 1, 0}) {
+    const auto cut = SessionState::Create(*device_, pages).value(),
+               apart = SessionState::Create(*device_, pages).value();
+    ASSERT_TRUE(cut->CopyFirst(*whole, tokens).ok());
+    ASSERT_TRUE(apart->CopyFirst(*other, tokens).ok());
+    EXPECT_EQ(cut->sealed_bytes(), tokens / 256 * pages.page_bytes()) << tokens;
+    EXPECT_EQ(apart->sealed_bytes(), 0);
+    EXPECT_EQ(cut->bytes(), pages.Bytes(tokens));
+    EXPECT_EQ(ContentOf(*cut), ContentOf(*apart));
+    // What it is fed does not show in the other.
+    ASSERT_TRUE(cut->Extend(1).ok());
+    void* const last = cut->Parts(0).pages.pages[tokens / 256];
+    std::memset(last, 0xff, static_cast<size_t>(pages.list_offset()));
+    EXPECT_EQ(ContentOf(*whole), ContentOf(*other));
+  }
+}
+
 TEST_F(MixedStateTest, VisitsFromASectionOn) {
   const auto state = Synthesized(300, 5);
   const std::vector<SectionInfo> sections = state->Sections();
@@ -149,12 +224,13 @@ TEST_F(MixedStateTest, VisitsFromASectionOn) {
 // Nobody writes where another layer's parts lie.
 TEST_F(MixedStateTest, PartsDoNotOverlap) {
   const auto state = Synthesized(300, 5);
+  ASSERT_TRUE(state->Extend(1).ok());
   const Content before = ContentOf(*state);
   const VqState vq = vq_.At(state->Parts(1));
   std::memset(vq.window_value, 0, sizeof(float) * 2 * 5 * 5);
   std::memset(linear_.At(state->Parts(3)).key_carry, 0, sizeof(float) * 2 * 3);
   for (int64_t page = 0; page < 2; ++page) {
-    auto* const first = static_cast<std::byte*>(state->Parts(2).pages.Page(page));
+    auto* const first = static_cast<std::byte*>(state->Parts(2).pages.pages[page]);
     std::memset(first + layout_.layers()[2].page_first, 0,
                 static_cast<size_t>(wide_.shape().LayerBytes()));
   }
@@ -199,7 +275,7 @@ TEST_F(MixedStateTest, ACopyOfABlankStateIsBlank) {
   }
 }
 
-// Wherever they fail: at a page, its place in a list, or what is copied.
+// Wherever they fail: at a page, or what is copied.
 TEST_F(MixedStateTest, AfterACopyOrALoadThatFailsItIsAsAfterReset) {
   FailingMemory memory;
   const auto original = Synthesized(700, 5);
@@ -225,14 +301,14 @@ TEST_F(MixedStateTest, AfterACopyOrALoadThatFailsItIsAsAfterReset) {
           ExpectBlank(*state);
         }
       };
-  // A page that is taken and one list of it, three pages and the block.
+  // Three pages that are taken and copied, and the block.
   EXPECT_EQ(
       expect_blank_after_each_failure([&](SessionState& state) { return state.CopyFrom(*source); }),
-      2 + 3 + 1);
+      3 + 3 + 1);
   // Of two layers in pages each has its part of three, of two others theirs of the block.
   EXPECT_EQ(expect_blank_after_each_failure(
                 [&](SessionState& state) { return LoadContent(state, 700, content); }),
-            2 + 2 * 3 + 2);
+            3 + 2 * 3 + 2);
 }
 
 }  // namespace
