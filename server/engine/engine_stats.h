@@ -14,7 +14,7 @@ struct EngineStats {
   int64_t requests_running = 0;
   int64_t requests_waiting = 0;
   int64_t sequences_running = 0;     // places taken: n for a request with n samples
-  int64_t state_bytes = 0;           // held by running sequences
+  int64_t state_bytes = 0;           // that running sequences have for themselves
   int64_t state_bytes_reserved = 0;  // promised to running requests, what they hold included
   int64_t state_bytes_left = 0;      // of states that ended requests left, until they find a place
   int64_t state_bytes_budget = 0;

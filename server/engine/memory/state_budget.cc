@@ -28,6 +28,15 @@ void StateBudget::OnRelief(std::function<void()> listener) {
   on_relief_ = std::move(listener);
 }
 
+std::shared_ptr<const void> StateBudget::PaySealed(Share share) {
+  sealed_bytes_ += share.bytes();
+  const auto give_back = [this](Share* paid) {
+    sealed_bytes_ -= paid->bytes();
+    delete paid;
+  };
+  return std::shared_ptr<const Share>(new Share(std::move(share)), give_back);
+}
+
 // The bytes are back by now: who reported before the flag is looked at is called, who reports after
 // it finds them when he tries once more.
 void StateBudget::OnRelease() {

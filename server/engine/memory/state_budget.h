@@ -2,8 +2,10 @@
 #ifndef TVQ_SERVER_ENGINE_MEMORY_STATE_BUDGET_H_
 #define TVQ_SERVER_ENGINE_MEMORY_STATE_BUDGET_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 
 #include "server/engine/memory/byte_budget.h"
@@ -27,6 +29,10 @@ class StateBudget : public ByteBudget {
   // Whether one was reported and nothing has come back since.
   bool shortage() const;
 
+  // Pays for memory that states share, until nobody has what this returns any more.
+  std::shared_ptr<const void> PaySealed(Share share);
+  int64_t sealed_bytes() const { return sealed_bytes_; }  // of what is used
+
   // The engine's: called after the first bytes that come back after a shortage was reported. Must
   // not block nor use the budget. Setting a listener waits for a call under way.
   void OnRelief(std::function<void()> listener);
@@ -34,6 +40,7 @@ class StateBudget : public ByteBudget {
  private:
   void OnRelease() override;
 
+  std::atomic<int64_t> sealed_bytes_ = 0;
   mutable std::mutex short_mutex_;
   bool short_ = false;  // guarded by short_mutex_
 

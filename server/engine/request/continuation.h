@@ -13,8 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "models/runtime/state.h"
-#include "server/engine/memory/state_budget.h"
+#include "server/engine/memory/held_state.h"
 
 namespace tvq {
 
@@ -38,12 +37,6 @@ struct AnswerEnd {
   // The context goes on with text that is no part of the answer.
   void Append(std::string_view text);
   bool operator==(const AnswerEnd&) const = default;
-};
-
-// A state and the bytes of the budget that it takes, which go back when its memory has.
-struct HeldState {
-  StateBudget::Share share;
-  std::unique_ptr<State> state;
 };
 
 // Provides the state that a request starts from. Lives until it has called `done`.

@@ -97,10 +97,11 @@ Work ActiveRequest::work() const {
 Need ActiveRequest::Reserved() const {
   if (done()) return {.state_bytes = LeftBytes()};
   const Need& all = submission_.need;
-  if (filling_ || prompt_) return all;
-  const int64_t left = Unfinished();
-  return {.sequences = left,
-          .state_bytes = all.state_bytes / all.sequences * left,
+  if (filling_) return all;
+  int64_t bytes = submission_.share.bytes() + (prompt_ ? prompt_->held().share.bytes() : 0);
+  for (const Sequence& s : sequences_) bytes += s.held().share.bytes();
+  return {.sequences = prompt_ ? all.sequences : Unfinished(),
+          .state_bytes = bytes,
           .prompt_tokens = all.prompt_tokens};
 }
 
@@ -110,9 +111,9 @@ int64_t ActiveRequest::LeftBytes() const {
 }
 
 int64_t ActiveRequest::StateBytes() const {
-  int64_t bytes = prompt_ ? prompt_->state()->bytes() : 0;
+  int64_t bytes = prompt_ ? prompt_->held().OwnBytes() : 0;
   for (const Sequence& s : sequences_) {
-    if (s.state() != nullptr) bytes += s.state()->bytes();
+    if (s.state() != nullptr) bytes += s.held().OwnBytes();
   }
   return bytes;
 }
@@ -134,7 +135,8 @@ void ActiveRequest::OfferPrefix() {
   const int64_t fed = prompt_->prompt_fed();
   while (next_mark_ < marks.size() && marks[next_mark_] < fed) ++next_mark_;
   if (next_mark_ == marks.size() || marks[next_mark_] != fed || budget_->shortage()) return;
-  auto share = budget_->TryReserve(prompt_->state()->bytes());
+  prompt_->held().Seal(*budget_);
+  auto share = budget_->TryReserve(prompt_->held().OwnBytes());
   if (!share) return;
   auto copy = model_->NewState();
   if (!copy.ok() || !(*copy)->CopyFrom(*prompt_->state()).ok()) return;
@@ -188,12 +190,14 @@ std::optional<HeldDrafter> ActiveRequest::NewDrafter() const {
 absl::Status ActiveRequest::Split() {
   const int32_t n = request().sampling.n;
   sequences_.reserve(static_cast<size_t>(n));
+  if (n > 1) prompt_->held().Seal(*budget_);
   sequences_.emplace_back(submission_, 0, prompt_->TakeHeld(), NewDrafter());
   prompt_.reset();
   for (int32_t i = 1; i < n; ++i) {
     auto copy = NewState();
     if (!copy.ok()) return copy.status();
-    if (auto status = copy->state->CopyFrom(*sequences_[0].state()); !status.ok()) return status;
+    const State& state = *sequences_[0].state();
+    if (auto status = copy->CopyFirst(state, state.position()); !status.ok()) return status;
     sequences_.emplace_back(submission_, i, *std::move(copy), NewDrafter());
   }
   return absl::OkStatus();
@@ -232,7 +236,7 @@ void ActiveRequest::KeepLogits(std::vector<float> logits) {
 
 void ActiveRequest::Keep(HeldState held, const Sequence* sequence) {
   Continuation& kept = kept_.emplace();
-  held.share.Shrink(held.state->bytes());
+  held.share.Shrink(held.OwnBytes());
   kept.held = std::move(held);
   kept.tokens = request().prompt;
   if (sequence != nullptr) {

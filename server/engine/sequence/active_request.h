@@ -64,7 +64,7 @@ class ActiveRequest {
   Need Reserved() const;
   // Once done: of a state that is not back, as what it leaves or because it is still being filled.
   int64_t LeftBytes() const;
-  // Device memory that its states hold now.
+  // Device memory that its states have for themselves now.
   int64_t StateBytes() const;
 
   // While the prompt is fed; null before, afterwards and when done.

@@ -26,6 +26,8 @@ class PromptRun {
   bool scores() const { return Scores(*request_); }
   int64_t remaining() const { return total_ - fed_; }
   State* state() const { return held_.state.get(); }
+  HeldState& held() { return held_; }
+  const HeldState& held() const { return held_; }
   HeldState TakeHeld() { return std::move(held_); }
   // Tokens of the prompt that the state holds.
   int64_t prompt_fed() const;

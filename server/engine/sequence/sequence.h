@@ -40,6 +40,7 @@ class Sequence {
   bool finished() const { return finished_; }
   // Null after TakeHeld.
   State* state() const { return held_.state.get(); }
+  const HeldState& held() const { return held_; }
   // What drafts its tokens; null if nothing does, and after TakeHeld.
   const Drafter* drafter() const { return drafter_ ? &drafter_->drafter : nullptr; }
   // The sequence decodes no more.

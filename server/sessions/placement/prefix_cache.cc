@@ -5,12 +5,6 @@
 #include <utility>
 
 namespace tvq {
-namespace {
-
-// Of states that grow: a copy is made on the loop, while every stream waits.
-constexpr int64_t kLargestGrown = int64_t{16} << 20;
-
-}  // namespace
 
 // Takes the states of one request's prompt.
 class PrefixCache::Sink : public PrefixSink {
@@ -47,10 +41,6 @@ class PrefixCache::Sink : public PrefixSink {
   const std::vector<int32_t> tokens_;
 };
 
-int64_t PrefixCache::LargestCopy(const Model& model) const {
-  return model.StatesGrow() ? std::min(max_bytes_, kLargestGrown) : max_bytes_;
-}
-
 void PrefixCache::Use(Request& request, size_t index, const Model& model) {
   const ModelInfo& info = model.info();
   const int64_t chunk = info.config.prefill_chunk;
@@ -82,7 +72,7 @@ void PrefixCache::Use(Request& request, size_t index, const Model& model) {
     if (!scores) ++(found != nullptr ? hits_ : misses_);
     for (const size_t chunks : {common, own.size()}) {
       if (chunks <= cached || (!marks.empty() && chunks <= marks.back())) continue;
-      if (model.StateBytes(static_cast<int64_t>(chunks) * chunk) > LargestCopy(model)) continue;
+      if (model.StateBytes(static_cast<int64_t>(chunks) * chunk) > max_bytes_) continue;
       if (Find(request.owner, index, own[chunks - 1], head(chunks)) == entries_.end()) {
         marks.push_back(chunks);
       }

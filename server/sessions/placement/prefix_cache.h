@@ -49,8 +49,6 @@ class PrefixCache : public std::enable_shared_from_this<PrefixCache> {
   };
   using Entries = std::list<Entry>;  // the last was used last
 
-  // Bytes of a state that is worth a copy.
-  int64_t LargestCopy(const Model& model) const;
   void Keep(Entry entry);
   // Counts as a use. entries_.end() if there is none.
   Entries::iterator Find(const std::string& owner, size_t model, uint64_t hash,

@@ -87,6 +87,7 @@ std::shared_ptr<Checkpoint> Tiers::Enter(std::shared_ptr<Checkpoint> checkpoint)
 }
 
 std::shared_ptr<Checkpoint> Tiers::Add(size_t model, Continuation next) {
+  next.held.Seal(device());
   const State& state = *next.held.state;
   auto head = std::make_shared<CheckpointHead>();
   head->position = state.position();
@@ -217,7 +218,7 @@ void Tiers::AddStats(SessionStats& stats) const {
   stats.device.sessions += sessions_[static_cast<int>(Tier::kDevice)];
   stats.host.sessions += sessions_[static_cast<int>(Tier::kHost)];
   stats.durable.sessions += sessions_[static_cast<int>(Tier::kDurable)];
-  stats.device.state_bytes = device_used_;
+  stats.device.state_bytes = device_used_ + device().sealed_bytes();
   stats.host.state_bytes = host_used_;
   stats.device.budget_bytes = device().total();
   stats.host.budget_bytes = options_.host_bytes;

@@ -162,6 +162,9 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   // tiers_read.cc
   // The checkpoint is pinned.
   absl::StatusOr<HeldState> Fill(Checkpoint& checkpoint, int64_t position, HeldState blank);
+  // A state that was filled from an image: what is sealed of it lies on the device again, so the
+  // checkpoint, if it is at its position, is there, too, for little more.
+  void ShareAgain(Checkpoint& checkpoint, HeldState& filled);
   // `admit` is asked with the bytes before they are loaded.
   using Admit = std::function<absl::Status(int64_t bytes)>;
   absl::StatusOr<std::shared_ptr<const Blob>> LoadBlob(const Checkpoint& checkpoint,

@@ -202,9 +202,7 @@ absl::StatusOr<HeldState> Tiers::Fill(Checkpoint& checkpoint, int64_t position, 
   const Found found = Find(checkpoint);
   absl::Status status;
   if (found.device != nullptr) {
-    const State& state = *found.device->state;
-    status = position == state.position() ? blank.state->CopyFrom(state)
-                                          : blank.state->CopyFirst(state, position);
+    status = blank.CopyFirst(*found.device->state, position);
     if (!status.ok()) return status;
     return blank;
   }
@@ -221,10 +219,28 @@ absl::StatusOr<HeldState> Tiers::Fill(Checkpoint& checkpoint, int64_t position, 
         });
   }
   if (!status.ok()) return status;
+  ShareAgain(checkpoint, blank);
   const MutexLock lock(&mutex_);
   ++restores_count_;
   restore_time_.Add(std::chrono::duration<double>(SteadyClock::now() - began).count());
   return blank;
+}
+
+void Tiers::ShareAgain(Checkpoint& checkpoint, HeldState& filled) {
+  filled.Seal(device());
+  if (filled.state->sealed_bytes() == 0 || device().shortage()) return;
+  const std::shared_ptr<const CheckpointHead> head = Head(checkpoint);
+  if (head == nullptr || head->position != filled.state->position()) return;
+  auto share = device().TryReserve(filled.OwnBytes());
+  if (!share) return;
+  auto copy = options_.engine->models()[checkpoint.model()].model->NewState();
+  if (!copy.ok() || !(*copy)->CopyFrom(*filled.state).ok()) return;
+  auto held = std::make_shared<const HeldState>(*std::move(share), *std::move(copy));
+  const MutexLock lock(&mutex_);
+  if (checkpoint.device_ != nullptr || checkpoint.head_ == nullptr) return;
+  Unindex(checkpoint);
+  checkpoint.device_ = std::move(held);
+  Index(checkpoint);
 }
 
 std::optional<StoredPlace> Tiers::NextStored(const Checkpoint& checkpoint,

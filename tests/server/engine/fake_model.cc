@@ -104,16 +104,26 @@ class FakeState : public State {
 
   int64_t position() const override { return position_; }
   int64_t bytes() const override { return model_->StateBytes(position_); }
+  int64_t sealed_bytes() const override { return std::ssize(sealed_) * model_->PageBytes(); }
+  void Seal(const Pay& pay) override {
+    const int64_t page = model_->PageBytes();
+    while (page > 0 && model_->StateBytes(position_) - model_->StateBytes(0) >=
+                           (std::ssize(sealed_) + 1) * page) {
+      sealed_.push_back(pay(page));
+    }
+  }
   absl::Status CopyFrom(const State& other) override {
     const auto& from = dynamic_cast<const FakeState&>(other);
     EXPECT_EQ(from.model_, model_);
     hash = from.hash;
     position_ = from.position_;
+    sealed_ = from.sealed_;
     return absl::OkStatus();
   }
   absl::Status Reset() override {
     hash = seed_;
     position_ = 0;
+    sealed_.clear();
     return absl::OkStatus();
   }
   std::vector<SectionInfo> Sections() const override { return model_->StateSections(position_); }
@@ -126,6 +136,7 @@ class FakeState : public State {
   }
   absl::Status Load(int64_t position, const SectionReader& read) override {
     const std::vector<SectionInfo> sections = model_->StateSections(position);
+    sealed_.clear();
     absl::Status status = read(sections[0], std::as_writable_bytes(std::span(&hash, 1)));
     std::vector<std::byte> growth(static_cast<size_t>(sections[1].bytes));
     if (status.ok()) status = read(sections[1], growth);
@@ -160,6 +171,7 @@ class FakeState : public State {
   FakeModel* model_;
   uint64_t seed_;
   int64_t position_ = 0;
+  std::vector<std::shared_ptr<const void>> sealed_;
 };
 
 }  // namespace

@@ -41,6 +41,7 @@ struct FakeOptions {
   int64_t max_position = 0;
   int64_t state_bytes = 1000;   // of an empty state
   int64_t bytes_per_token = 0;  // growth
+  int64_t page_tokens = 0;      // of so many tokens at a time growth can be sealed; 0: never
   uint64_t seed = 1;            // another model
   float eos_bias = 0;           // raise it to end texts sooner
   int32_t poison = -1;          // after this token was fed, the logits are not finite
@@ -59,6 +60,7 @@ class FakeModel : public Model, private Drafts {
   const ModelInfo& info() const override { return info_; }
   const Tokenizer& tokenizer() const override { return tokenizer_; }
   int64_t StateBytes(int64_t tokens) const override;
+  int64_t PageBytes() const { return options_.page_tokens * options_.bytes_per_token; }
   std::vector<SectionInfo> StateSections(int64_t position) const override;
   int64_t WorkspaceBytes(int64_t) const override { return 0; }
   absl::StatusOr<std::unique_ptr<State>> NewState() override;

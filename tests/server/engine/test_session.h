@@ -93,7 +93,8 @@ class CopySource : public StateSource, public std::enable_shared_from_this<CopyS
     const auto fill = [this, self = shared_from_this(), state, done = std::move(done)] {
       std::this_thread::sleep_for(delay_);
       const absl::Status status =
-          by_sections_ ? LoadSections(*from_, *state->state) : state->state->CopyFrom(*from_);
+          by_sections_ ? LoadSections(*from_, *state->state)
+                       : state->CopyFirst(*from_, from_->position());
       if (status.ok()) {
         done(std::move(*state));
       } else {
@@ -134,7 +135,7 @@ struct TestSession {
     at = std::make_shared<Continuation>(std::move(next));
     EXPECT_EQ(at->held.state->position() + static_cast<int64_t>(at->pending.size()),
               static_cast<int64_t>(tokens.size()));
-    EXPECT_EQ(at->held.share.bytes(), at->held.state->bytes());
+    EXPECT_EQ(at->held.share.bytes(), at->held.OwnBytes());
     EXPECT_NE(at->pending.empty(), at->logits.empty()) << "one of them goes on";
   }
 

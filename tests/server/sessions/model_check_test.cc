@@ -34,7 +34,8 @@ struct Reference {
 
 class Check {
  public:
-  Check(StoreHarnessBase& h, uint64_t seed) : h_(h), random_(seed) {
+  // Texts are up to `scale` times 160 characters.
+  Check(StoreHarnessBase& h, uint64_t seed, int scale = 1) : h_(h), scale_(scale), random_(seed) {
     disk_->fail = [this](std::string_view operation) {
       // Reading never fails: a call that only looks has nothing to fall back to.
       if (!failing_ || operation == "Get") return absl::OkStatus();
@@ -51,14 +52,20 @@ class Check {
     for (int step = 0; step < steps && !::testing::Test::HasFailure(); ++step) {
       SCOPED_TRACE(step);
       Step();
+      most_sealed = std::max(most_sealed, h_.engine->budget().sealed_bytes());
     }
     failing_ = false;
     for (auto& [id, reference] : sessions_) h_.ExpectHolds({.id = id}, reference.now().text);
+    for (auto& [id, reference] : sessions_) EXPECT_TRUE(h_.store->Delete({.id = id}).ok());
+    const StateBudget& budget = h_.engine->budget();
+    EXPECT_TRUE(Eventually([&] { return budget.used() == 0; })) << budget.used();
+    EXPECT_EQ(budget.sealed_bytes(), 0);
   }
 
   int64_t commits = 0;
   int64_t restarts = 0;
   int64_t failed = 0;
+  int64_t most_sealed = 0;
 
  private:
   int Draw(int count) { return static_cast<int>(random_() % static_cast<uint64_t>(count)); }
@@ -84,7 +91,9 @@ class Check {
     if (kind < 640) return Unmark(id, reference);
     if (kind < 710) return Rewind(id, reference);
     if (kind < 760) return Save(id, reference);
-    if (kind < 820 || reference.now().text.size() > 150) return Delete(id);
+    if (kind < 820 || std::ssize(reference.now().text) > scale_ * 150) {
+      return Delete(id);
+    }
     if (kind < 870) return Transfer(id, reference);
     h_.ExpectHolds({.id = id}, reference.now().text);
   }
@@ -115,7 +124,7 @@ class Check {
 
   void Append(const std::string& id, Reference& reference) {
     std::string text;
-    for (int i = 1 + Draw(12); i > 0; --i) text += static_cast<char>('a' + Draw(11));
+    for (int i = 1 + Draw(scale_ * 12); i > 0; --i) text += static_cast<char>('a' + Draw(11));
     auto lease = h_.store->Acquire({.id = id, .durability = AnyDurability()});
     if (!Done(lease.status())) return;
     auto next = h_.Compute((*lease)->Start(), text, /*pending=*/Draw(2) == 0);
@@ -135,7 +144,7 @@ class Check {
     for (const auto& [name, text] : held.marks) places.push_back(text);
     std::string text = places[static_cast<size_t>(Draw(static_cast<int>(places.size())))];
     text.resize(static_cast<size_t>(Draw(static_cast<int>(text.size()) + 1)));
-    for (int i = 1 + Draw(12); i > 0; --i) text += static_cast<char>('a' + Draw(11));
+    for (int i = 1 + Draw(scale_ * 12); i > 0; --i) text += static_cast<char>('a' + Draw(11));
     const std::vector<int32_t> tokens = h_.TokensOf(text);
     auto lease = h_.store->Acquire({.id = id, .durability = AnyDurability()});
     if (!Done(lease.status())) return;
@@ -255,6 +264,7 @@ class Check {
   }
 
   StoreHarnessBase& h_;
+  const int scale_;
   std::mt19937_64 random_;
   const std::thread::id caller_ = std::this_thread::get_id();
   std::atomic<bool> failing_ = false;  // whether operations of the tier do, now and then
@@ -285,18 +295,23 @@ TEST(ModelCheckTest, HoldsWhatItMustHold) {
 }
 
 struct OwnsEngine {
-  explicit OwnsEngine(std::shared_ptr<Model> served) : model(std::move(served)) {}
+  OwnsEngine(std::shared_ptr<Model> served, int64_t states)
+      : model(std::move(served)),
+        engine(
+            Engine::Create({{"real", model}}, {.state_memory_bytes = states * model->StateBytes(1)})
+                .value()) {}
 
   std::shared_ptr<Model> model;
-  std::unique_ptr<Engine> engine =
-      Engine::Create({{"real", model}}, {.state_memory_bytes = 8 * model->StateBytes(1)}).value();
+  std::unique_ptr<Engine> engine;
 };
 
-// The same over a real network's states, all of their bits.
+// The same over a real network's states, all of their bits; so many of one token have room on the
+// device, twice as many in host memory.
 struct RealHarness : OwnsEngine, StoreHarnessBase {
-  explicit RealHarness(std::shared_ptr<Model> served)
-      : OwnsEngine(std::move(served)),
-        StoreHarnessBase(engine.get(), model.get(), {.host_bytes = 16 * model->StateBytes(1)}) {}
+  explicit RealHarness(std::shared_ptr<Model> served, int64_t states = 8)
+      : OwnsEngine(std::move(served), states),
+        StoreHarnessBase(engine.get(), model.get(),
+                         {.host_bytes = 2 * states * model->StateBytes(1)}) {}
   ~RealHarness() override { store.reset(); }
   std::vector<int32_t> TokensOf(std::string_view text) const override {
     std::vector<int32_t> tokens;
@@ -322,6 +337,14 @@ TEST(ModelCheckTest, CutsStatesThatAreOnlyPages) {
   Check check(h, 5);
   check.Run(Steps(1'500));
   EXPECT_GT(check.commits, 100);
+}
+
+TEST(ModelCheckTest, KeepsTheBitsOfPagesThatStatesShare) {
+  RealHarness h(fixtures::TinySoftmax(), 10);
+  Check check(h, 6, /*scale=*/3);
+  check.Run(Steps(2'500));
+  EXPECT_GT(check.commits, 150);
+  EXPECT_GE(check.most_sealed, 2 * h.model->StateBytes(1));
 }
 
 TEST(ModelCheckTest, KeepsTheBitsOfAnyLayers) {

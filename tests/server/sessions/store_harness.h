@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -74,14 +75,16 @@ struct StoreHarnessBase {
     return session.ok() ? session->record.id : "";
   }
 
-  // A working copy of what the call starts from, or a blank state.
-  absl::StatusOr<HeldState> Working(const std::optional<StartPoint>& start) {
+  // A working copy of what the call starts from, or a blank state, for `more` tokens.
+  absl::StatusOr<HeldState> Working(const std::optional<StartPoint>& start, size_t more = 1) {
+    const int64_t tokens = (start ? start->position : 0) + static_cast<int64_t>(more);
+    const int64_t bytes = model->StateBytes(std::max<int64_t>(tokens, 1));
     // As the engine does, waits until there is room.
-    auto share = engine->budget().TryReserve(model->StateBytes(1));
+    auto share = engine->budget().TryReserve(bytes);
     for (int i = 0; i < 20'000 && !share; ++i) {
-      engine->budget().ReportShortage(model->StateBytes(1));
+      engine->budget().ReportShortage(bytes);
       absl::SleepFor(absl::Milliseconds(1));
-      share = engine->budget().TryReserve(model->StateBytes(1));
+      share = engine->budget().TryReserve(bytes);
     }
     if (!share) return absl::ResourceExhaustedError("no room for a working copy");
     auto state = model->NewState();
@@ -97,7 +100,7 @@ struct StoreHarnessBase {
   // What a request leaves that was given `text`, and sampled its last token if `pending`.
   absl::StatusOr<Continuation> Compute(const std::optional<StartPoint>& start,
                                        std::string_view text, bool pending = false) {
-    auto held = Working(start);
+    auto held = Working(start, (start ? start->pending.size() : 0) + TokensOf(text).size());
     if (!held.ok()) return held.status();
     Continuation next{.held = *std::move(held), .tokens = TokensOf(text)};
     std::vector<int32_t> fed = start ? start->pending : std::vector<int32_t>();
@@ -110,6 +113,7 @@ struct StoreHarnessBase {
                          static_cast<float>(fed.size()));
     }
     Feed(*next.held.state, fed);
+    next.held.share.Shrink(next.held.OwnBytes());
     if (start && start->answer_end) next.answer_end.emplace(*start->answer_end).Append(text);
     return next;
   }
