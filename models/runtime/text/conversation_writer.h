@@ -11,7 +11,7 @@
 
 namespace tvq {
 
-// JSON as in OpenAI's API, which the template is given as it is.
+// JSON as in OpenAI's API, which the template is given as it is but for what is null in a message.
 struct ConversationRequest {
   std::string messages;         // an array of objects
   std::string tools;            // an array; empty: none

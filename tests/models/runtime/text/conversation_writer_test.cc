@@ -197,6 +197,64 @@ TEST(ConversationTest, JinjaIsSetUpAsTransformersDoes) {
   EXPECT_EQ(Rendered("{{ messages[0].thinking }}", Messages(R"([{"reasoning": "r"}])")), "r");
 }
 
+TEST(ConversationTest, ValuesAreTextAsPythonWritesThem) {
+  const ConversationRequest request = {
+      .messages = R"([{"role": "user", "content": [{"text": "it's \u00a0\u200d"}, null]}])",
+      .tools = R"([{"a": ["x", 1.5, true, null], "items": 1}])"};
+  const std::string content = "[{'text': \"it's \\xa0\\u200d\"}, None]";
+  EXPECT_EQ(Rendered("{{ messages[0].content | trim }}", request), content);
+  EXPECT_EQ(Rendered("{{ 'a' ~ messages[0].content ~ true ~ none }}", request),
+            "a" + content + "TrueNone");
+  EXPECT_EQ(Rendered("{{ messages[0].content | replace('None', 'x') }}", request),
+            content.substr(0, content.size() - 5) + "x]");
+  EXPECT_EQ(Rendered("{{ tools[0].a | upper }}", request), "['X', 1.5, TRUE, NONE]");
+  EXPECT_EQ(Rendered("{{ ['-', tools[0].a] | join }}", request), "-['x', 1.5, True, None]");
+  EXPECT_EQ(Rendered("{% for k, v in tools[0].items() %}{{ k }}{% endfor %}", request), "aitems");
+  EXPECT_EQ(Rendered("{{ (tools + [1]) | length }}{{ tools[0] == tools[0] }}{{ 'a' in tools[0] }}"
+                     "{{ tools[-1].a[1:3] }}",
+                     request),
+            "2TrueTrue[1.5, True]");
+}
+
+TEST(ConversationTest, FiltersAndTestsAreThoseOfJinja) {
+  const ConversationRequest request = Messages(UserSays("x"));
+  const std::string kinds = "{{ v is iterable }} {{ v is sequence }} {{ v is number }}";
+  EXPECT_EQ(Rendered("{% set v = none %}" + kinds, request), "False False False");
+  EXPECT_EQ(Rendered(kinds, request), "True True False") << "undefined";
+  EXPECT_EQ(Rendered("{% set v = 'a' %}" + kinds, request), "True True False");
+  EXPECT_EQ(Rendered("{% set v = messages[0] %}" + kinds, request), "True True False");
+  EXPECT_EQ(Rendered("{% set v = true %}" + kinds, request), "False False True");
+  EXPECT_EQ(Rendered("{{ v | length }}", request), "0");
+  EXPECT_THAT(Rendered("{{ none | length }}", request), HasSubstr("cannot calculate length"));
+  EXPECT_EQ(Rendered("{{ 'a\n\nb\n' | indent(2) }}|{{ 'a\nb' | indent('> ', first=true) }}|"
+                     "{{ 'a\n\nb' | indent(width=1, blank=true) }}",
+                     request),
+            "a\n\n  b\n|> a\n> b|a\n \n b");
+  EXPECT_EQ(Rendered("{{ '<a & \"b\">' | e }}{{ \"'\" | escape }}", request),
+            "&lt;a &amp; &#34;b&#34;&gt;&#39;");
+  EXPECT_EQ(Rendered("{{ 'aaa' | replace('a', 'b', 2) }}", request), "bba");
+  EXPECT_EQ(Rendered("{{ 'a,b,c'.split(',', maxsplit=1) }}{{ ' a  b '.split() }}"
+                     "{{ 'a,b,c'.rsplit(sep=',', maxsplit=1) }}{{ ' a  b '.rsplit() }}",
+                     request),
+            "['a', 'b,c']['a', 'b']['a,b', 'c']['a', 'b']");
+  EXPECT_EQ(Rendered("{% set c = joiner('; ') %}{% for i in [1, 2] %}{{ c() }}{{ i }}{% endfor %}",
+                     request),
+            "1; 2");
+  EXPECT_EQ(
+      Rendered("{% set q = 1 %}{% generation %}{% set q = 2 %}{% endgeneration %}{{ q }}", request),
+      "1");
+  EXPECT_EQ(Rendered("{% if true %}\r\na\r\n{% endif %}\r\nb\r\n", request), "a\nb");
+}
+
+TEST(ConversationTest, WhatIsNullInAMessageIsLeftOut) {
+  const ConversationRequest request =
+      Messages(R"([{"role": "assistant", "content": null, "tool_calls": null, "name": "a"}])");
+  EXPECT_EQ(Rendered("{{ messages[0].content is defined }}{{ messages[0].tool_calls is defined }}"
+                     "{{ messages[0] | list }}",
+                     request),
+            "FalseFalse['role', 'name']");
+}
+
 TEST(ConversationTest, TheRequestSaysWhatTheTemplateReads) {
   ConversationRequest request = Messages(UserSays("x"));
   request.template_kwargs = R"({"enable_thinking": false})";

@@ -1,8 +1,10 @@
 //! Jinja as transformers sets it up for chat templates.
 
+use crate::filters;
 use crate::python::{self, Json};
 use minijinja::value::{from_args, Kwargs, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value};
+use minijinja_contrib::globals::{cycler, joiner};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 /// What a template raised by raise_exception.
@@ -31,8 +33,11 @@ pub fn environment() -> Environment<'static> {
         Ok(())
     });
     env.set_unknown_method_callback(method);
+    filters::add(&mut env);
     env.add_filter("tojson", tojson);
     env.add_filter("string", |value: &Value| python::str(value));
+    env.add_function("cycler", cycler);
+    env.add_function("joiner", joiner);
     env.add_function("raise_exception", |message: Value| -> Result<Value, Error> {
         let message = python::str(&message)?;
         Err(fail(message.clone()).with_source(Raised(message)))
@@ -81,6 +86,11 @@ fn strftime_now(format: &str) -> Result<String, Error> {
 /// Methods of Python's types.
 fn method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     match value.as_str() {
+        Some(_) if name == "split" => {
+            let (separator, most) = split_args(args)?;
+            let most = most.map_or(-1, |most| most as i64);
+            unknown_method_callback(state, value, name, &[Value::from(separator), Value::from(most)])
+        }
         Some(text) => match string_method(text, name, args)? {
             Some(result) => Ok(result),
             None => unknown_method_callback(state, value, name, args),
@@ -88,6 +98,24 @@ fn method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Va
         None if value.kind() == ValueKind::Map && name == "copy" => Ok(value.clone()),
         None => unknown_method_callback(state, value, name, args),
     }
+}
+
+/// sep and maxsplit, which may be named.
+fn split_args(args: &[Value]) -> Result<(Option<String>, Option<usize>), Error> {
+    let (separator, most, named): (Option<Value>, Option<i64>, Kwargs) = from_args(args)?;
+    let separator = match separator {
+        Some(separator) => separator,
+        None => named.get::<Option<Value>>("sep")?.unwrap_or_default(),
+    };
+    let most = most.or(named.get("maxsplit")?);
+    named.assert_all_used()?;
+    let separator = match separator.as_str() {
+        Some("") => return Err(fail("empty separator")),
+        Some(text) => Some(text.to_string()),
+        None if separator.is_none() || separator.is_undefined() => None,
+        None => return Err(fail("a separator must be a string")),
+    };
+    Ok((separator, most.and_then(|most| usize::try_from(most).ok())))
 }
 
 /// Those that minijinja-contrib does not have.
@@ -118,10 +146,12 @@ fn string_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>
             parts(text.rfind(separator), separator.len(), true)
         }
         "rsplit" => {
-            let (separator, most): (&str, Option<usize>) = from_args(args)?;
-            let mut parts: Vec<&str> = match most {
-                Some(most) => text.rsplitn(most.saturating_add(1), separator).collect(),
-                None => text.rsplit(separator).collect(),
+            let (separator, most) = split_args(args)?;
+            let mut parts: Vec<&str> = match (separator, most) {
+                (Some(separator), Some(most)) => text.rsplitn(most.saturating_add(1), &separator).collect(),
+                (Some(separator), None) => text.rsplit(&separator).collect(),
+                (None, None) => text.split_whitespace().rev().collect(),
+                (None, Some(_)) => return Err(fail("rsplit: maxsplit without a separator is not supported")),
             };
             parts.reverse();
             parts.into_iter().map(Value::from).collect()
@@ -130,10 +160,12 @@ fn string_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>
     }))
 }
 
-/// `{% generation %}` marks what training learns from, which changes no text: such blocks become `{% if true %}`.
-pub fn without_generation(source: &str) -> String {
+/// `{% generation %}` marks what training learns from, which changes no text: such blocks become `{% with %}`, as what
+/// they set is theirs alone. Lines end by `\n`.
+pub fn prepared(source: &str) -> String {
+    let source = source.replace("\r\n", "\n").replace('\r', "\n");
     let mut out = String::with_capacity(source.len());
-    let mut rest = source;
+    let mut rest = source.as_str();
     while let Some(at) = rest.find("{%") {
         let (before, tag) = rest.split_at(at);
         out.push_str(before);
@@ -145,8 +177,8 @@ pub fn without_generation(source: &str) -> String {
         let word = inner.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
         let place = inner.find(word).unwrap_or(0);
         let put = match word {
-            "generation" => "if true",
-            "endgeneration" => "endif",
+            "generation" => "with",
+            "endgeneration" => "endwith",
             _ => {
                 out.push_str("{%");
                 rest = &tag[2..];

@@ -5,6 +5,7 @@
 
 mod border;
 mod budget;
+mod filters;
 mod jinja;
 mod marks;
 mod python;

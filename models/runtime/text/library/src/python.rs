@@ -1,7 +1,10 @@
 //! Values as Python writes them: str, repr and json.dumps.
 
-use minijinja::value::ValueKind;
+use minijinja::value::{DynObject, Enumerator, Object, ObjectRepr, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
+use regex::Regex;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 /// How deep values may be nested that are written.
 const DEEPEST: usize = 200;
@@ -12,6 +15,44 @@ pub struct Json {
     pub key_separator: String,
     pub sort_keys: bool,
     pub ascii: bool,
+}
+
+/// A list or a map of a request. What takes it as text gets str of it.
+#[derive(Debug)]
+struct Shown(DynObject);
+
+impl Object for Shown {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        self.0.repr()
+    }
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.0.get_value(key)
+    }
+    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Value> {
+        self.0.get_value_by_str(key)
+    }
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        self.0.enumerate()
+    }
+    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
+        self.0.enumerator_len()
+    }
+    fn render(self: &Arc<Self>, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str(&str(&Value::from_dyn_object(self.clone())).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// What a template is given of a request.
+pub fn value(json: &serde_json::Value) -> Value {
+    let plain: Value = match json {
+        serde_json::Value::Array(items) => items.iter().map(value).collect(),
+        serde_json::Value::Object(fields) => fields.iter().map(|(name, field)| (name.as_str(), value(field))).collect(),
+        other => Value::from_serialize(other),
+    };
+    match plain.as_object() {
+        Some(object) => Value::from_object(Shown(object.clone())),
+        None => plain,
+    }
 }
 
 fn fail(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
@@ -88,6 +129,14 @@ fn repr(value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
     Ok(())
 }
 
+/// Of one character, as str.isprintable but for the space.
+fn printable(character: char) -> bool {
+    // A call whose budget ends meanwhile leaves it to the next.
+    static OTHERS: OnceLock<Regex> = OnceLock::new();
+    let others = OTHERS.get_or_init(|| Regex::new(r"[\p{C}\p{Z}]").expect("a regular expression"));
+    !others.is_match(character.encode_utf8(&mut [0; 4]))
+}
+
 fn quoted(text: &str, out: &mut String) {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     out.push(quote);
@@ -98,10 +147,13 @@ fn quoted(text: &str, out: &mut String) {
             '\t' => out.push_str("\\t"),
             '\\' => out.push_str("\\\\"),
             c if c == quote => out.extend(['\\', c]),
-            c if (c as u32) < 0x20 || (0x7F..0xA0).contains(&(c as u32)) => {
-                out.push_str(&format!("\\x{:02x}", c as u32))
-            }
-            c => out.push(c),
+            ' '..='~' => out.push(c),
+            c if printable(c) => out.push(c),
+            c => out.push_str(&match c as u32 {
+                code @ ..0x100 => format!("\\x{code:02x}"),
+                code @ ..0x10000 => format!("\\u{code:04x}"),
+                code => format!("\\U{code:08x}"),
+            }),
         }
     }
     out.push(quote);

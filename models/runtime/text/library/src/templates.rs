@@ -2,8 +2,9 @@
 
 use crate::border::LARGEST_BUDGET;
 use crate::budget::{within, Failure, Outcome};
-use crate::jinja::{environment, without_generation, Raised};
+use crate::jinja::{environment, prepared, Raised};
 use crate::marks::Marker;
+use crate::python;
 use minijinja::{Environment, Error, ErrorKind, Value};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
@@ -157,6 +158,7 @@ impl Request {
             let Json::Object(fields) = item else {
                 return Err(Failure::invalid(format!("messages: item {index} must be an object")));
             };
+            fields.retain(|_, value| !value.is_null());
             name_reasoning(fields);
         }
         Ok(messages)
@@ -193,7 +195,7 @@ impl Request {
     }
 }
 
-/// As transformers does: templates read `reasoning_content`, or `thinking`.
+/// As transformers does, which leaves out what is null, too: templates read `reasoning_content`, or `thinking`.
 fn name_reasoning(message: &mut Map<String, Json>) {
     let found = REASONING.iter().find_map(|name| message.get(*name).filter(|value| !value.is_null()));
     let Some(reasoning) = found.cloned() else { return };
@@ -247,7 +249,7 @@ fn cut_at_end(text: &str, last: &str) -> Outcome<String> {
 
 impl Templates {
     fn with(mut self, source: Source) -> Outcome<Templates> {
-        let text = without_generation(&source.text);
+        let text = prepared(&source.text);
         self.environment.add_template_owned(source.name.clone(), text).map_err(|e| {
             let line = e.line().map_or(String::new(), |line| format!(", line {line}"));
             Failure::invalid(format!("{}{line}: {}", source.label, described(&e)))
@@ -320,15 +322,14 @@ impl Templates {
 
     /// What templates are given.
     fn context(&self, messages: Json, tools: Json, kwargs: &Json, prompt: bool) -> BTreeMap<String, Value> {
-        let value = |json: &Json| Value::from_serialize(json);
         let mut context: BTreeMap<String, Value> =
-            self.variables.iter().map(|(name, json)| (name.clone(), value(json))).collect();
+            self.variables.iter().map(|(name, json)| (name.clone(), python::value(json))).collect();
         context.insert("documents".to_string(), Value::from(()));
         if let Json::Object(fields) = kwargs {
-            context.extend(fields.iter().map(|(name, json)| (name.clone(), value(json))));
+            context.extend(fields.iter().map(|(name, json)| (name.clone(), python::value(json))));
         }
-        context.insert("messages".to_string(), value(&messages));
-        context.insert("tools".to_string(), value(&tools));
+        context.insert("messages".to_string(), python::value(&messages));
+        context.insert("tools".to_string(), python::value(&tools));
         context.insert("add_generation_prompt".to_string(), Value::from(prompt));
         context
     }
