@@ -49,8 +49,8 @@ class State {
   // Device memory held, as Model::StateBytes(position()) says.
   virtual int64_t bytes() const = 0;
 
-  // Of these, what is sealed: it can no longer change, and copies of the state hold it, too, instead
-  // of copies. None of states of a constant size.
+  // Of these, what is sealed: it can no longer change, and copies of the state hold it, too,
+  // instead of copies. None of states of a constant size.
   virtual int64_t sealed_bytes() const { return 0; }
   // Seals what tokens that come can no longer change: what no copy has to have for itself. `pay` is
   // called for each piece of so many bytes, and what it gives is kept until its memory is freed,

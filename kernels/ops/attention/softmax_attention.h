@@ -67,8 +67,8 @@ struct KeyValuePages {
 };
 
 // One new position for each of N sessions of whatever lengths. Where the host reads the device's
-// memory, several rows may be of one session, at different positions; else no page is written twice.
-// Writes k and v at positions[n], rounded to the shape's dtype, of all rows, then attends to
+// memory, several rows may be of one session, at different positions; else no page is written
+// twice. Writes k and v at positions[n], rounded to the shape's dtype, of all rows, then attends to
 // positions 0 to positions[n] as they are stored. A session's result does not depend on N. A row
 // whose pages are none fills up the batch: its row of `out` is zero. INVALID_ARGUMENT when a
 // session's pages do not reach its position (on devices whose memory the host reads).

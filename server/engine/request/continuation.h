@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/engine/memory/held_state.h"
+#include "server/engine/request/held_state.h"
 
 namespace tvq {
 

@@ -92,9 +92,8 @@ class CopySource : public StateSource, public std::enable_shared_from_this<CopyS
     auto state = std::make_shared<HeldState>(std::move(blank));
     const auto fill = [this, self = shared_from_this(), state, done = std::move(done)] {
       std::this_thread::sleep_for(delay_);
-      const absl::Status status =
-          by_sections_ ? LoadSections(*from_, *state->state)
-                       : state->CopyFirst(*from_, from_->position());
+      const absl::Status status = by_sections_ ? LoadSections(*from_, *state->state)
+                                               : state->CopyFirst(*from_, from_->position());
       if (status.ok()) {
         done(std::move(*state));
       } else {

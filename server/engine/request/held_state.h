@@ -1,6 +1,6 @@
 // A decoding state with the bytes of the budget that it takes.
-#ifndef TVQ_SERVER_ENGINE_MEMORY_HELD_STATE_H_
-#define TVQ_SERVER_ENGINE_MEMORY_HELD_STATE_H_
+#ifndef TVQ_SERVER_ENGINE_REQUEST_HELD_STATE_H_
+#define TVQ_SERVER_ENGINE_REQUEST_HELD_STATE_H_
 
 #include <cstdint>
 #include <memory>
@@ -28,4 +28,4 @@ struct HeldState {
 
 }  // namespace tvq
 
-#endif  // TVQ_SERVER_ENGINE_MEMORY_HELD_STATE_H_
+#endif  // TVQ_SERVER_ENGINE_REQUEST_HELD_STATE_H_

@@ -1,4 +1,4 @@
-#include "server/engine/memory/held_state.h"
+#include "server/engine/request/held_state.h"
 
 namespace tvq {
 
