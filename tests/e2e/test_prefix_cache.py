@@ -129,15 +129,23 @@ def test_the_budget_holds(start, chunk):
     assert counted.ask(prompts[-1])[1] == 2 * chunk
 
 
-def test_sessions_and_prefixes_do_not_mix(start, chunk):
-    """A session never starts from a prefix: its own calls alone decide its bits."""
-    server = start("--prefix-cache-bytes", BIG)
-    client = SessionClient(server)
-    prompt = prompt_of(3 * chunk)
-    for _ in range(3):
-        ask(server, prompt)
-    session = client.create()
-    assert client.generate(session.id, prompt, max_tokens=1).usage.cached_tokens == 0
+def test_a_session_may_begin_with_a_prefix_and_its_bits_are_the_same(start, chunk):
+    prompt, answers = prompt_of(3 * chunk) + "x", []
+    for size, cached in [(0, 0), (BIG, 3 * chunk)]:
+        server = start("--prefix-cache-bytes", size)
+        client = SessionClient(server)
+        for _ in range(3):
+            ask(server, prompt)
+        appended, generated = client.create(), client.create()
+        client.append(appended.id, prompt)
+        first = client.generate(generated.id, prompt, max_tokens=5, ignore_eos=True, seed=1, logprobs=0)
+        assert first.usage.cached_tokens == cached
+        seconds = [client.generate(session.id, prompt, max_tokens=5, ignore_eos=True, seed=1, logprobs=0)
+                   for session in (appended, generated)]
+        # Only what begins a context can.
+        assert [second.usage.cached_tokens for second in seconds] == [0, 0]
+        answers.append([(one.ids, [t.token.logprob for t in one.sample.logprobs]) for one in [first, *seconds]])
+    assert answers[0] == answers[1]
 
 
 def test_a_shared_prompt_that_cannot_be_kept_is_told_of_by_its_flag(tmp_path):

@@ -58,9 +58,9 @@ void AppendCall::Submit(Request request) {
   if (auto status = session_->Continue(&request); !status.ok()) {
     return GiveUp(status, /*busy=*/true);
   }
-  if (auto status = in_engine_.Submit(std::move(request), caller(), Self(), rpc()); !status.ok()) {
-    GiveUp(status);
-  }
+  const absl::Status status =
+      in_engine_.Submit(std::move(request), caller(), Self(), rpc(), context().sessions);
+  if (!status.ok()) GiveUp(status);
 }
 
 void AppendCall::OnEnd(const absl::Status& status, const Usage&) {

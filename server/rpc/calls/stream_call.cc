@@ -36,8 +36,7 @@ bool StreamCall<Reactor>::Admit() {
 template <typename Reactor>
 absl::Status StreamCall<Reactor>::Submit(Request request) {
   if (!request.prompt.empty()) first_id_ = request.prompt.front();
-  // Its own calls alone decide the bits of a state that is kept.
-  const bool uses_prefixes = request.purpose == Purpose::kGenerate && !request.keep;
+  const bool uses_prefixes = request.purpose == Purpose::kGenerate;
   return in_engine_.Submit(std::move(request), caller(), this->shared_from_this(), rpc_,
                            uses_prefixes ? context_.sessions : nullptr);
 }

@@ -11,7 +11,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from reliability.forms import run_form  # noqa: E402
-from server_process import GOLDEN, ServerProcess  # noqa: E402
+from server_process import GOLDEN, ServerProcess, wait_until  # noqa: E402
+from session_client import SessionClient  # noqa: E402
 
 # The reference sums in float32, too. A token's log-probability and their mean over a text may differ by so much.
 TOKEN_TOLERANCE, MEAN_TOLERANCE = 1e-3, 1e-4
@@ -67,6 +68,79 @@ def test_conversations_are_written_and_answered_as_by_transformers(server, api, 
         assert ids[:len(wanted)] == wanted
         compared += len(wanted)
     assert compared >= 100 and ended >= 2  # 151 of four answers, two of which end
+
+
+PAGE = 256  # positions
+
+
+def computed_tokens(server):
+    return server.models.GetServerInfo(server.api.model.GetServerInfoRequest()).prefill_tokens_computed
+
+
+def on_device(server):
+    tiers = server.models.GetServerInfo(server.api.model.GetServerInfoRequest()).tiers
+    return next(tier for tier in tiers if tier.tier == server.api.session.SESSION_TIER_DEVICE)
+
+
+def test_a_long_conversation_pays_for_what_is_new(api, smollm2):
+    """200 turns, with a fork and a mark at every tenth: whole pages of the context are there once, whoever has them."""
+    with ServerProcess(api, "--model", f"smollm2={smollm2}", "--dtype", "bfloat16", "--state-memory-bytes", "2g",
+                       "--session-host-bytes", "12g") as server:
+        client = SessionClient(server)
+        (model,) = server.models.ListModels(api.model.ListModelsRequest()).models
+        page = next(size.bytes for size in model.session_sizes if size.tokens == 1024) // (1024 // PAGE)
+
+        session, turns, forks = client.create(model="smollm2"), [], []
+        computed = computed_tokens(server)
+        for turn in range(200):
+            one = client.generate(session.id, f"Tell me fact number {turn} about the sea and about what lives in it.",
+                                  max_tokens=12, temperature=0, ignore_eos=True)
+            turns.append(one)
+            if turn % 10 == 9:
+                client.mark(session.id, f"turn{turn}")
+                forks += client.fork(session.id)
+        # The last token of an answer goes before the next turn's prompt.
+        assert computed_tokens(server) - computed == sum(one.usage.prompt_tokens for one in turns) + 199
+        position = turns[-1].position.position
+        assert position > 5000
+        # A last page of its own has each version that something is at: the session, which is where its last fork and
+        # mark are, and the others.
+        held = [turns[turn].position.position - 1 for turn in range(9, 200, 10)]
+        wanted = held[-1] // PAGE * page + sum(page for fed in held if fed % PAGE)
+        wait_until(lambda: on_device(server).state_bytes == wanted, f"{wanted} bytes on the device")
+        # They go on as the session did.
+        for fork, turn in [(forks[0], 10), (forks[10], 110)]:
+            again = client.generate(fork.id, f"Tell me fact number {turn} about the sea and about what lives in it.",
+                                    max_tokens=12, temperature=0, ignore_eos=True)
+            assert again.ids == turns[turn].ids
+        for gone in [session, *forks]:
+            client.delete(gone.id)
+        wait_until(lambda: on_device(server).state_bytes == 0, "nothing on the device")
+
+
+def test_sessions_that_begin_alike_have_their_beginning_once(api, smollm2):
+    """A system prompt of 4,096 tokens, 94 MB of pages, and 50 sessions that begin with it."""
+    with ServerProcess(api, "--model", f"smollm2={smollm2}", "--dtype", "bfloat16", "--state-memory-bytes", "800m",
+                       "--session-host-bytes", "8g", "--prefix-cache-bytes", "200m") as server:
+        client = SessionClient(server)
+        (model,) = server.models.ListModels(api.model.ListModelsRequest()).models
+        words = "You answer in one word. The sea is deep and full of fish, and nobody has seen all of it. " * 300
+        ids = list(server.generation.Tokenize(
+            api.generation.TokenizeRequest(text=words, add_special_tokens=False)).token_ids)[:4096]
+        computed = []
+        for number in range(50):
+            before = computed_tokens(server)
+            session = client.create(model="smollm2")
+            question = list(server.generation.Tokenize(api.generation.TokenizeRequest(
+                text=f" Question {number}: how deep?", add_special_tokens=False)).token_ids)
+            one = client.generate(session.id, ids=ids + question, max_tokens=2, ignore_eos=True)
+            computed.append(computed_tokens(server) - before)
+            assert computed[-1] == len(ids + question) - one.usage.cached_tokens
+        # Whole chunks are kept at the deepest boundary that two prompts have together, so from the third on.
+        assert max(computed[2:]) < 100, computed
+        # Each has a page of its own; the first two have computed their beginnings, too.
+        assert on_device(server).sessions == 50
+        assert on_device(server).state_bytes <= (3 * 4096 + 50 * PAGE) * model.bytes_per_token
 
 
 def test_a_message_that_spells_a_special_token_ends_no_turn(server, api):
