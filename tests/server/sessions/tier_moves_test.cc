@@ -224,7 +224,7 @@ TEST(TierMovesTest, ExportsOfStoredSessionsStayWithinHostMemory) {
 TEST(TierMovesTest, StoresWhatIsLargerThanHostMemoryFromTheDevice) {
   const FakeOptions growing{.bytes_per_token = 1000};
   const int64_t place = StoreHarness({.host_bytes = 1'000'000}, growing).store->PlaceBytes(0);
-  StoreHarness h({.host_bytes = place}, growing, Device(4));
+  StoreHarness h({.host_bytes = place}, growing, Device(70));  // one of 60 tokens
   auto disk = std::make_shared<MemoryDisk>();
   h.Start(std::make_unique<MemoryTier>(disk));
   const std::string text(60, 'x');
