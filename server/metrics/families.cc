@@ -163,7 +163,8 @@ void AddWork(const EngineStats& engine, double step_seconds, Families& out) {
   out.Gauge("tvq_engine_step_seconds",
             "How long the step computed now has been running; 0 while the engine waits for work.",
             step_seconds);
-  out.Gauge("tvq_running_state_bytes", "Bytes of state that running sequences hold.",
+  out.Gauge("tvq_running_state_bytes",
+            "Bytes of state that running sequences hold and share with nobody.",
             static_cast<double>(engine.state_bytes));
   out.Gauge("tvq_running_state_reserved_bytes", "Bytes of state promised to running requests.",
             static_cast<double>(engine.state_bytes_reserved));
@@ -181,7 +182,8 @@ void AddTiers(const SessionStats& sessions, Families& out) {
     int64_t TierStats::* value;
   } rows[] = {
       {"tvq_sessions", "Sessions, by where their committed state lies.", &TierStats::sessions},
-      {"tvq_state_bytes", "Bytes of kept states: of sessions, marks and prefixes.",
+      {"tvq_state_bytes",
+       "Bytes of kept states: of sessions, marks and prefixes, and what states share.",
        &TierStats::state_bytes},
       {"tvq_state_budget_bytes", "Bytes that kept states may take.", &TierStats::budget_bytes},
   };
