@@ -111,6 +111,7 @@ const MODELS: Record<string, (folder: string) => string> = {
   digits: shipped('digits'),
   novels: shipped('novels'),
   prints: colourModel,
+  smollm2: () => join(ROOT, 'models/local/smollm2'), // by scripts/get-model
   talker: talkingModel,
   tutor: tutoringModel,
 };

@@ -13,10 +13,11 @@ class Again implements Reporter {
 }
 
 // One browser and one server for all files, one after another: two cores have enough to do.
-export default defineConfig({
+export default defineConfig(({ mode }) => ({
   test: {
     globalSetup: ['e2e/setup.ts'],
-    include: ['e2e/**/*.e2e.ts'],
+    // The model of a picture has to be fetched; no test needs it.
+    include: mode === 'pictures' ? ['e2e/pages.e2e.ts', 'e2e/*.picture.ts'] : ['e2e/**/*.e2e.ts'],
     environment: 'node',
     pool: 'forks',
     poolOptions: { forks: { singleFork: true } },
@@ -31,4 +32,4 @@ export default defineConfig({
     retry: 1,
     reporters: ['default', new Again()],
   },
-});
+}));
