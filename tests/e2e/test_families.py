@@ -70,16 +70,22 @@ def test_a_growing_state_is_quoted_by_its_formula(families):
     assert code == Code.INVALID_ARGUMENT and "quoted_tokens: is 5001, must be 0 to 5000" in message
 
 
+def list_pages(pages, page):
+    """Pages that a list of more than 128 takes (docs/state.md)."""
+    return 1 << (-(-8 * pages // page) - 1).bit_length()
+
+
 def test_a_quote_grows_with_the_tokens_however_long_the_context_may_be(launch):
     server = launch("--max-model-len", 100_000_000)
     page = quote(server, "softmax", 1).bytes_per_session
     assert page == page_bytes(32_768)
-    assert quote(server, "softmax", 100_000_000).bytes_per_session == 390_625 * page
+    assert quote(server, "softmax", 100_000_000).bytes_per_session == (390_625 + list_pages(390_625, page)) * page
 
 
 def test_a_context_of_more_bytes_than_there_are_is_refused(api, tmp_path):
     folder = GOLDEN / "families" / "softmax_gated_single"
-    most = 2**56 // page_bytes(32_768) * 256
+    pages = 2**56 // page_bytes(32_768)
+    most = (pages - list_pages(pages, page_bytes(32_768))) * 256
     for longest, allowed in [(2**62, False), (most + 1, False), (most, True)]:
         for file in folder.iterdir():
             (tmp_path / file.name).write_bytes(file.read_bytes())
@@ -87,7 +93,7 @@ def test_a_context_of_more_bytes_than_there_are_is_refused(api, tmp_path):
         (tmp_path / "config.json").write_text(json.dumps({**config, "max_position": longest}))
         if allowed:
             with ServerProcess(api, "--model", f"softmax={tmp_path}") as server:
-                assert quote(server, "softmax").bytes_per_session == 2**56 // page_bytes(32_768) * page_bytes(32_768)
+                assert quote(server, "softmax").bytes_per_session == pages * page_bytes(32_768)
                 (sample,), _ = server.generate("Once", model="softmax", max_tokens=3, ignore_eos=True)
                 assert len(sample.ids) == 3
             continue
