@@ -42,10 +42,14 @@ struct TileArgsOf {
   int64_t depth;
   bool accumulate;
   float* c[kTileRows];
+  // Where not null, what is read soon: at each depth k, kTileColumns elements from
+  // ahead + k * ahead_step on are fetched, so that memory is never idle while the tile computes.
+  const T* ahead = nullptr;
+  int64_t ahead_step = 0;
 };
 using TileArgs = TileArgsOf<float>;
 
-template <int kRows, int kVectors, typename T>
+template <int kRows, int kVectors, bool kAhead, typename T>
 HWY_NOINLINE void ComputeTile(const TileArgsOf<T>& args) {
   const TileTag d;
   using V = hn::Vec<TileTag>;
@@ -63,7 +67,14 @@ HWY_NOINLINE void ComputeTile(const TileArgsOf<T>& args) {
   const int64_t step = args.b_step;
   const int64_t vector = args.b_vector;
   const int64_t depth = args.depth;
+  const T* ahead = args.ahead;
   for (int64_t k = 0; k < depth; ++k, b += step) {
+    if constexpr (kAhead) {
+      constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
+#pragma GCC unroll 8
+      for (int64_t i = 0; i < kTileColumns; i += kLine) __builtin_prefetch(ahead + i);
+      ahead += args.ahead_step;
+    }
     V column[kVectors];
 #pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) column[j] = LoadValues(d, b + j * vector);
@@ -83,10 +94,13 @@ HWY_NOINLINE void ComputeTile(const TileArgsOf<T>& args) {
 
 template <int kRows, typename T>
 void ComputeTileOfRows(int64_t vectors, const TileArgsOf<T>& args) {
-  if (vectors == kTileVectors) return ComputeTile<kRows, kTileVectors>(args);
-  if (vectors == 1) return ComputeTile<kRows, 1>(args);
-  if (vectors == 2) return ComputeTile<kRows, 2>(args);
-  return ComputeTile<kRows, 3>(args);
+  if (vectors == kTileVectors && args.ahead != nullptr) {
+    return ComputeTile<kRows, kTileVectors, true>(args);
+  }
+  if (vectors == kTileVectors) return ComputeTile<kRows, kTileVectors, false>(args);
+  if (vectors == 1) return ComputeTile<kRows, 1, false>(args);
+  if (vectors == 2) return ComputeTile<kRows, 2, false>(args);
+  return ComputeTile<kRows, 3, false>(args);
 }
 
 // rows: 1 .. kTileRows; vectors: 1 .. kTileVectors.

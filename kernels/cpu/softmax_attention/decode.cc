@@ -26,18 +26,9 @@ HWY_BEFORE_NAMESPACE();
 namespace tvq {
 namespace HWY_NAMESPACE {
 
-// Keys and values are read in runs of about so many bytes, and a run is on its way while the one
-// before it is computed, so that memory is never idle; both fit the first cache. Of wide values so
-// many columns are a run's.
-inline constexpr int64_t kRunBytes = 8 << 10;
-inline constexpr int64_t kRunColumns = 512;
-static_assert(kRunColumns % kTileColumns == 0 && kKeyPanel * 4 % kTileColumns == 0);
-
-template <typename T>
-HWY_INLINE void Prefetch(const T* from, int64_t count) {
-  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
-  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(from + i);
-}
+// Rows of values that a tile adds at a time, so that those of the next are on their way meanwhile.
+inline constexpr int64_t kValueRun = 64;
+static_assert(kKeyValuePage % kValueRun == 0);
 
 template <typename T>
 class SoftmaxDecode {
@@ -122,16 +113,7 @@ class SoftmaxDecode {
       tile.a[r] = args_.q.row(part.n) + (part.g * shared_ + i + r) * shape_.key;
       tile.c[r] = weights + r * kKeyValuePage;
     }
-    const int64_t run = RunRows(shape_.key, kKeyPanel * 4);
-    for (int64_t s = 0; s < count; s += run) {
-      if (s + run < count) {
-        Prefetch(part.keys + (s + run) * shape_.key, std::min(run, count - s - run) * shape_.key);
-      } else {
-        PrefetchValues(part.values, 0, 0, count);
-      }
-      ScoreKeys(part.keys + s * shape_.key, shape_.key, std::min(run, count - s), rows, tile);
-      for (int64_t r = 0; r < rows; ++r) tile.c[r] += run;
-    }
+    ScoreKeys(part.keys, shape_.key, count, rows, tile, part.values);
   }
 
   // Scores become weights against the page's maximum.
@@ -157,67 +139,35 @@ class SoftmaxDecode {
     }
   }
 
-  // Rows of `width` elements that make up a run, a multiple of `unit` and of a page's part.
-  static int64_t RunRows(int64_t width, int64_t unit) {
-    const int64_t rows = kRunBytes / (width * static_cast<int64_t>(sizeof(T)));
-    int64_t run = kKeyValuePage;
-    while (run > unit && run > rows) run /= 2;
-    return run;
-  }
-  int64_t ValueColumns() const { return std::min(shape_.value, kRunColumns); }
-
-  // Asks for a run of values, if there is one: rows from `s` on of columns from `first` on.
-  void PrefetchValues(const T* values, int64_t first, int64_t s, int64_t count) const {
-    const int64_t columns = std::min(ValueColumns(), shape_.value - first);
-    const int64_t end = std::min(count, s + RunRows(ValueColumns(), 8));
-    if (columns == shape_.value) {
-      Prefetch(values + s * shape_.value, (end - s) * shape_.value);
-      return;
-    }
-    for (; s < end; ++s) Prefetch(values + s * shape_.value + first, columns);
-  }
-
-  // out[r] = sum of weights[r] times rows, in their order.
+  // out[r] = sum of weights[r] times rows, in their order, a tile of columns after the other.
+  // Meanwhile fetches the rows that follow, and behind the last what is read `next`, if anything.
   void SumValues(const T* values, const T* next, int64_t rows, int64_t count, const float* weights,
                  float* out) const {
     std::fill_n(out, rows * shape_.value, 0.0F);
-    const int64_t run = RunRows(ValueColumns(), 8);
-    for (int64_t first = 0; first < shape_.value; first += kRunColumns) {
-      const int64_t columns = std::min(kRunColumns, shape_.value - first);
-      for (int64_t s = 0; s < count; s += run) {
-        if (s + run < count) {
-          PrefetchValues(values, first, s + run, count);
-        } else if (first + columns < shape_.value) {
-          PrefetchValues(values, first + columns, 0, count);
-        } else if (next != nullptr) {
-          Prefetch(next, RunRows(shape_.key, kKeyPanel * 4) * shape_.key);
-        }
-        AddValueRun(values + s * shape_.value + first, columns, rows, std::min(run, count - s),
-                    weights + s, out + first);
-      }
-    }
-  }
-
-  void AddValueRun(const T* values, int64_t columns, int64_t rows, int64_t count,
-                   const float* weights, float* out) const {
     TileArgsOf<T> tile{};
     tile.b_step = shape_.value;
     tile.b_vector = kTileLanes;
-    tile.depth = count;
     tile.accumulate = true;
-    for (int64_t r = 0; r < rows; ++r) tile.a[r] = weights + r * kKeyValuePage;
-    const int64_t whole = columns / kTileLanes * kTileLanes;
+    tile.ahead_step = shape_.value;
+    const int64_t whole = shape_.value / kTileLanes * kTileLanes;
     for (int64_t c = 0; c < whole; c += kTileColumns) {
-      tile.b = values + c;
       for (int64_t r = 0; r < rows; ++r) tile.c[r] = out + r * shape_.value + c;
-      ComputeTile(rows, std::min(kTileVectors, (whole - c) / kTileLanes), tile);
+      for (int64_t s = 0; s < count; s += kValueRun) {
+        for (int64_t r = 0; r < rows; ++r) tile.a[r] = weights + r * kKeyValuePage + s;
+        tile.b = values + s * shape_.value + c;
+        tile.depth = std::min(kValueRun, count - s);
+        tile.ahead = s + kValueRun < count      ? tile.b + kValueRun * shape_.value
+                     : c + kTileColumns < whole ? values + c + kTileColumns
+                                                : next;
+        ComputeTile(rows, std::min(kTileVectors, (whole - c) / kTileLanes), tile);
+      }
     }
     const hn::CappedTag<float, 1> d1;
-    for (int64_t c = whole; c < columns; ++c) {
+    for (int64_t c = whole; c < shape_.value; ++c) {
       for (int64_t r = 0; r < rows; ++r) {
-        auto sum = hn::LoadU(d1, out + r * shape_.value + c);
+        auto sum = hn::Zero(d1);
         for (int64_t s = 0; s < count; ++s) {
-          sum = hn::MulAdd(hn::LoadU(d1, tile.a[r] + s),
+          sum = hn::MulAdd(hn::LoadU(d1, weights + r * kKeyValuePage + s),
                            LoadValues(d1, values + s * shape_.value + c), sum);
         }
         hn::StoreU(sum, d1, out + r * shape_.value + c);

@@ -22,15 +22,21 @@ static_assert(kTileLanes == kKeyPanel || kKeyPanel % kTileColumns == 0);
 
 // tile.c[r][s] = tile.a[r] . key s for s in [0, count), and whatever beyond up to a multiple of
 // kTileColumns. `panels` starts at a multiple of kTileColumns of a page's slots, whatever there is
-// in those beyond `count`. tile: rows of a and c.
+// in those beyond `count`. tile: rows of a and c. With `then`, keys are fetched a tile ahead, and
+// what is there, key * kTileColumns elements, behind the last.
 template <typename T>
-void ScoreKeys(const T* panels, int64_t key, int64_t count, int64_t rows, TileArgsOf<T> tile) {
+void ScoreKeys(const T* panels, int64_t key, int64_t count, int64_t rows, TileArgsOf<T> tile,
+               const T* then = nullptr) {
+  tile.ahead_step = kTileColumns;
   tile.b_step = kKeyPanel;
   tile.b_vector = kTileLanes == kKeyPanel ? kKeyPanel * key : kTileLanes;
   tile.depth = key;
   tile.accumulate = false;
   for (int64_t s = 0; s < count; s += kTileColumns) {
     tile.b = panels + s / kKeyPanel * kKeyPanel * key + s % kKeyPanel;
+    if (then != nullptr) {
+      tile.ahead = s + kTileColumns < count ? panels + (s + kTileColumns) * key : then;
+    }
     ComputeTile(rows, kTileVectors, tile);
     for (int64_t r = 0; r < rows; ++r) tile.c[r] += kTileColumns;
   }
