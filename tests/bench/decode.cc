@@ -41,8 +41,14 @@ struct Case {
   std::vector<ByteLine> lines;
 };
 
-std::vector<ByteLine> LinesOf(const Subject& subject, double rows_read) {
+// Of a shape that is not known: everything that there is.
+std::vector<ByteLine> LinesOf(const Subject& subject, int64_t context, double rows_read) {
   const ModelInfo& info = subject.model->info();
+  if (!subject.known_shape) {
+    const int64_t state = subject.model->StateBytes(context + 1);
+    return {{"", "weights", "all", info.weight_bytes, false},
+            {"", "state", absl::StrCat("after ", context), state, true}};
+  }
   return StepByteLines(subject.config, info.dtype, {info.state_dtype, info.reads.int8, rows_read});
 }
 
@@ -55,7 +61,7 @@ void NoteReads(const Subject& subject, const StateReadTotals& before, Case& c) {
     c.skipped_mass = (now.skipped_mass - before.skipped_mass) /
                      static_cast<double>(now.queries - before.queries);
   }
-  c.lines = LinesOf(subject, c.rows_read);
+  c.lines = LinesOf(subject, c.context, c.rows_read);
 }
 
 absl::Status StartCase(Subject& subject, Case& c) {
@@ -152,8 +158,7 @@ void ReportTail(const Case& c, Json& json) {
   json["read_ms_p99"] = Quantile(c.read_ms, 0.99);
 }
 
-Json ReportCase(const Case& c, const TransformerConfig& config) {
-  const StepFlops flops = DecodeFlops(config, c.batch);
+Json ReportCase(const Case& c, const Subject& subject) {
   const int64_t step_bytes = StepBytes(c.lines, c.batch);
   const double ms = Median(c.step_ms), p99 = Quantile(c.step_ms, 0.99);
   const double tokens_per_second = static_cast<double>(c.batch) * 1e3 / ms;
@@ -176,13 +181,16 @@ Json ReportCase(const Case& c, const TransformerConfig& config) {
                {"bytes_per_step", step_bytes},
                {"rows_read", c.rows_read},
                {"skipped_mass", c.skipped_mass},
-               {"matrix_flops_per_step", flops.matrix},
-               {"other_flops_per_step", flops.other},
                {"gigabytes_per_second", speed},
                {"ceiling_1_thread", Summary(c.ceiling_1)},
                {"ceiling_n_threads", Summary(c.ceiling_n)},
                {"percent_of_ceiling", Summary(c.percent)},
                {"logits_hash", absl::StrFormat("%016x", c.hash)}};
+  if (subject.known_shape) {
+    const StepFlops flops = DecodeFlops(subject.config, c.batch);
+    json["matrix_flops_per_step"] = flops.matrix;
+    json["other_flops_per_step"] = flops.other;
+  }
   if (!c.ops.empty()) {
     const auto bytes = [&](const std::string& op) { return OpBytes(c.lines, op, c.batch); };
     ReportOpTimes(c.ops, "step", static_cast<int64_t>(c.step_ms.size()), json,
@@ -255,7 +263,7 @@ absl::Status RunCases(Subject& subject, const Options& options, int64_t batch,
       if (!s.ok()) return s;
     }
   }
-  for (const Case& c : cases) report["cases"].push_back(ReportCase(c, subject.config));
+  for (const Case& c : cases) report["cases"].push_back(ReportCase(c, subject));
   std::fflush(stdout);
   return absl::OkStatus();
 }
@@ -266,8 +274,8 @@ absl::Status BenchDecode(Subject& subject, const Options& options, Json& report)
   if (options.tail && !subject.device->host_memory()) {
     return absl::InvalidArgumentError("--tail times reads by the CPU's threads: use --device cpu");
   }
-  report["bytes"] = ReportBytes(LinesOf(subject, 1));
-  if (subject.device->host_memory()) {
+  report["bytes"] = ReportBytes(LinesOf(subject, options.contexts.front(), 1));
+  if (subject.known_shape && subject.device->host_memory()) {
     if (absl::Status s = MeasureSession(subject, report); !s.ok()) return s;
   }
   const auto ceiling =

@@ -14,6 +14,7 @@ struct Options {
   // The model: a preset with random weights, or a model directory.
   std::string preset;
   std::string model_dir;
+  bool any_family = false;  // of the model directory, not transformer_vq alone
   std::string dtype = "float32";
   std::vector<std::string> dtypes = {"float32", "bfloat16", "int8", "int4"};  // load: instead
   std::vector<std::string> stored = {"bfloat16", "float32"};  // load: forms of a preset's matrices

@@ -111,7 +111,7 @@ absl::Status BenchPrefill(Subject& subject, const Options& options, Json& report
       if (!s.ok()) return s;
     }
   }
-  const int64_t flops = PrefillFlops(subject.config);
+  const int64_t flops = subject.known_shape ? PrefillFlops(subject.config) : 0;
   report["flops_per_token"] = flops;
   std::printf("%9s %7s %10s %19s %9s %9s %6s %9s %7s\n", "context", "prompt", "tokens/s",
               "of rounds", "GFLOP/s", "product's", "of it", "decode", "ratio");

@@ -34,8 +34,8 @@ Json StartReport(const std::string& bench, const Options& options, const Subject
                      {"state_dtype", Name(info.state_dtype)},
                      {"state_read_dtype", info.reads.int8 ? "int8" : "exact"},
                      {"attention_skip_mass", info.reads.skip_mass},
-                     {"state_bytes", subject.model->StateBytes(1)},
-                     {"config", ConfigJson(subject.config)}};
+                     {"state_bytes", subject.model->StateBytes(1)}};
+  if (subject.known_shape) report["model"]["config"] = ConfigJson(subject.config);
   std::printf("%s: %s, %.1f M parameters, weights %s (%.1f MB), states %s (%.1f MB a session)\n",
               subject.name.c_str(), info.family.c_str(), static_cast<double>(info.parameters) / 1e6,
               Name(info.dtype), static_cast<double>(info.weight_bytes) / 1e6,

@@ -57,9 +57,24 @@ def check_decode(bench):
         session = report["session_bytes"]
         assert abs(session["model"] - session["formula"]) <= 0.03 * session["formula"], session
     check_reduced_decode(bench)
+    check_another_family(bench)
     tail = run(bench, "decode", "--context", "500", "--rounds", "1", "--seconds", "0.01", "--ceiling-megabytes", "64", "--tail")
     [case] = tail["cases"]
     assert case["read_ms_p99"] >= case["read_ms_median"] > 0, case
+
+
+def check_another_family(bench):
+    """A softmax model: no oracle in a small shape, and the bytes are all of its weights and of its states."""
+    llama = os.path.join(os.path.dirname(__file__), "../golden/hugging_face/llama_gqa")
+    rounds = ["--rounds", "1", "--seconds", "0.01", "--model", llama]
+    decode = run(bench, "decode", *rounds, "--batch", "1,3", "--context", "0,300", "--ceiling-megabytes", "64", preset=None, checks=2)
+    read = [(c["batch"], c["context"], c["bytes_per_step"] - decode["model"]["weight_bytes"]) for c in decode["cases"]]
+    state = decode["model"]["state_bytes"]
+    assert read == [(1, 0, state), (1, 300, 2 * state), (3, 0, 3 * state), (3, 300, 6 * state)], (read, state)
+    [prompt] = run(bench, "prefill", *rounds, "--prompt-tokens", "20", preset=None, checks=2)["cases"]
+    assert prompt["tokens_per_second"] > 0, prompt
+    refused = subprocess.run([bench, "restore", "--model", llama], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2 and 'model_type is "llama", must be transformer_vq' in refused.stderr, refused
 
 
 def check_reduced_decode(bench):

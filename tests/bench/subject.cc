@@ -54,16 +54,18 @@ TransformerConfig Tiny() {
   return c;
 }
 
-absl::StatusOr<TransformerConfig> ConfigOf(const std::string& dir) {
+// Of transformer_vq; of other families nothing, and then `any_family` must be true.
+absl::StatusOr<std::optional<TransformerConfig>> ConfigOf(const std::string& dir, bool any_family) {
   absl::StatusOr<Config> config = Config::Load(dir);
   if (!config.ok()) return config.status();
   const absl::StatusOr<const Family*> family = FindFamily(*config);
   if (!family.ok()) return family.status();
-  if (std::string_view((*family)->model_type) != "transformer_vq") {
-    return absl::InvalidArgumentError(absl::StrCat(dir, ": model_type is \"", (*family)->model_type,
-                                                   "\", must be transformer_vq"));
+  if (std::string_view((*family)->model_type) == "transformer_vq") {
+    return ParseTransformerConfig(*config, (*family)->fields);
   }
-  return ParseTransformerConfig(*config, (*family)->fields);
+  if (any_family) return std::nullopt;
+  return absl::InvalidArgumentError(
+      absl::StrCat(dir, ": model_type is \"", (*family)->model_type, "\", must be transformer_vq"));
 }
 
 }  // namespace
@@ -151,10 +153,12 @@ absl::StatusOr<Subject> OpenSubject(const Options& options, int64_t draft_rows) 
   subject.name = options.preset.empty() ? options.model_dir : options.preset;
   subject.device = *std::move(device);
   subject.tf32 = absl::StrContains(options.isa, "tf32");
-  absl::StatusOr<TransformerConfig> config =
-      options.preset.empty() ? ConfigOf(options.model_dir) : PresetConfig(options.preset);
+  absl::StatusOr<std::optional<TransformerConfig>> config =
+      options.preset.empty() ? ConfigOf(options.model_dir, options.any_family)
+                             : PresetConfig(options.preset);
   if (!config.ok()) return config.status();
-  subject.config = *std::move(config);
+  subject.known_shape = config->has_value();
+  if (subject.known_shape) subject.config = **std::move(config);
   absl::StatusOr<std::unique_ptr<Model>> model;
   if (options.preset.empty()) {
     LoadOptions load;
@@ -170,6 +174,10 @@ absl::StatusOr<Subject> OpenSubject(const Options& options, int64_t draft_rows) 
   }
   if (!model.ok()) return model.status();
   subject.model = *std::move(model);
+  if (!subject.model->info().predicts) {
+    return absl::InvalidArgumentError(absl::StrCat(subject.name, " predicts no tokens"));
+  }
+  if (!subject.known_shape) subject.config.common = subject.model->info().config;
   // A recorded step has no ops to time.
   absl::Status prepared = subject.model->Prepare(
       {.decode_rows = *std::max_element(options.batches.begin(), options.batches.end()),

@@ -19,6 +19,9 @@ namespace tvq::bench {
 struct Subject {
   std::string name;  // preset or directory
   TransformerConfig config;
+  // False: a family whose config has `common` alone. What bytes and operations are counted from is
+  // not known then.
+  bool known_shape = true;
   std::shared_ptr<Device> device;
   std::unique_ptr<Model> model;
   bool tf32 = false;  // the device may cut factors of prompts' products ("tf32" of MakeDevice)

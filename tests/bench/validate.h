@@ -18,7 +18,7 @@ struct Check {
 };
 
 // 1. The subject's options in a small shape, with random weights: decode on the subject's device
-//    against the reference device in float32, codes forced.
+//    against the reference device in float32, codes forced. Where the shape is known.
 // 2. The subject: tokens prefilled against the same tokens decoded, codes forced.
 // 3. The subject: three sessions decoded together against each alone, bit for bit.
 // Non-finite log-probabilities fail the check that meets them.
