@@ -10,7 +10,9 @@ does hits all of them; a ratio is the median of the rounds' ratios, for each of 
 ceiling is what tvq-bench measured in the same round. A peer's context is depth (-d), which it computes first:
 long ones take long, so --peer-contexts may be fewer, or llama_depth.py stands in for llama-bench. Flags change a
 peer much (-fa 0 decodes 2.4 times as fast as -fa 1 at a depth of 1,024 on a Xeon): give it the ones that serve it
-best. --busy N keeps the last N of the cores occupied meanwhile, by a process each.
+best. --model is a model directory of any family, in the place of a preset. --batches are sessions that decode
+together near an empty context, of a peer by the llama-batched-bench beside its llama-bench. --busy N keeps the
+last N of the cores occupied meanwhile, by a process each.
 """
 
 import argparse
@@ -35,7 +37,8 @@ def tvq(args, flags):
     def report(*arguments):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "report.json"
-            run([args.tvq_bench, arguments[0], "--preset", args.preset, *flags, "--rounds", "1",
+            model = ["--model", args.model] if args.model else ["--preset", args.preset]
+            run([args.tvq_bench, arguments[0], *model, *flags, "--rounds", "1",
                  "--threads", str(args.threads), "--json", str(path), *arguments[1:]])
             return json.loads(path.read_text())
 
@@ -49,7 +52,11 @@ def tvq(args, flags):
         found = report("prefill", "--prompt-tokens", str(length), "--context", "0", "--seconds", str(args.seconds))
         return found["cases"][0]["tokens_per_second"]
 
-    return ask, prompt
+    def together(sessions):
+        found = report("decode", "--context", "0", "--batch", str(sessions), "--seconds", str(args.seconds))
+        return found["cases"][0]["tokens_per_second"]
+
+    return ask, prompt, together
 
 
 def llama(args, bench, model, *flags):
@@ -64,7 +71,16 @@ def llama(args, bench, model, *flags):
     def prompt(length):
         return report("-p", str(length), "-n", "0")[0]["avg_ts"]
 
-    return ask, prompt
+    def together(sessions):
+        batched = Path(bench).with_name("llama-batched-bench")
+        words = ["on" if before == "-fa" and word == "1" else "off" if before == "-fa" else word
+                 for before, word in zip(("", *flags), flags)]
+        lines = run([str(batched), "-m", model, "-t", str(args.threads), "-c", str(sessions * (args.tokens + 256)),
+                     "-npp", "1", "-ntg", str(args.tokens), "-npl", str(sessions), "--output-format", "jsonl", *words])
+        [found] = [json.loads(line) for line in lines.splitlines() if line.startswith("{")]
+        return found["speed_tg"]
+
+    return ask, prompt, together
 
 
 @contextlib.contextmanager
@@ -81,12 +97,13 @@ def occupied(count):
 
 
 def ask_all(args, sides):
-    """A round: {side: {"decode": {context: tokens/s}, "prompt": {length: tokens/s}}}, and its read ceiling."""
+    """A round: {side: {"decode": {context: tokens/s}, "prompt": {length: ...}, "batch": {sessions: ...}}}, and its ceiling."""
     found, ceilings = {}, []
-    for name, (ask, prompt, contexts) in sides.items():
+    for name, (ask, prompt, together, contexts) in sides.items():
         with occupied(args.busy):
             decode, ceiling = ask(contexts)
-            found[name] = {"decode": decode, "prompt": {length: prompt(length) for length in args.prompts}}
+            found[name] = {"decode": decode, "prompt": {length: prompt(length) for length in args.prompts},
+                           "batch": {sessions: together(sessions) for sessions in args.batches}}
         ceilings += [ceiling] if ceiling else []
     return found, statistics.median(ceilings)
 
@@ -98,7 +115,7 @@ def spread(values):
 def compare(rounds, ours):
     """[{what, at, side, tokens_per_second, faster}]: the last says of each of `ours` how many times as fast it was."""
     rows = []
-    for what in ("decode", "prompt"):
+    for what in ("decode", "prompt", "batch"):
         for name in rounds[0]:
             for at in rounds[0][name][what]:
                 both = [side for side in ours if at in rounds[0][side][what]]
@@ -133,12 +150,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tvq-bench", required=True)
     parser.add_argument("--preset", default="enwik8")
+    parser.add_argument("--model", help="a model directory, instead of a preset")
     parser.add_argument("--ours", action="append", metavar="FLAGS", help="of tvq-bench; may be repeated; "
                         "default --dtype bfloat16 and --dtype int8")
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=LLAMA_BENCH,GGUF[,FLAG...]")
     parser.add_argument("--contexts", type=numbers, default=[0, 4096], help="tokens before those that are timed")
     parser.add_argument("--peer-contexts", type=numbers, help="the peers'; like --contexts")
     parser.add_argument("--prompts", type=numbers, default=[], help="lengths of prompts whose reading is timed")
+    parser.add_argument("--batches", type=numbers, default=[], help="sessions that decode together")
     parser.add_argument("--tokens", type=int, default=32, help="that a peer generates at each context")
     parser.add_argument("--seconds", type=float, default=0.7, help="that we generate at each")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))

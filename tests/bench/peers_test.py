@@ -34,6 +34,15 @@ assert option("-m") == "model.gguf" and "-fa" in words, words
 print(json.dumps([{{"n_depth": int(d), "avg_ts": 5 * count / (1 + int(d))}} for d in option("-d").split(",")]))
 """
 
+BATCHED = """#!/usr/bin/env python3
+import json, sys
+words = sys.argv[1:]
+option = lambda name: words[words.index(name) + 1]
+assert option("-m") == "model.gguf" and option("-fa") == "on", words
+print("a word of its own")
+print(json.dumps({{"pl": int(option("-npl")), "speed_tg": 5}}))
+"""
+
 
 class PeersTest(unittest.TestCase):
     def setUp(self):
@@ -78,6 +87,15 @@ class PeersTest(unittest.TestCase):
     def test_a_peer_may_have_fewer_contexts(self):
         _, report = self.ask("--contexts", "0,4", "--peer-contexts", "4")
         self.assertEqual([r["at"] for r in report["rows"] if r["side"] == "peer"], [4])
+
+    def test_sessions_together_are_asked_of_the_program_beside(self):
+        self.program("llama-batched-bench", BATCHED)
+        done, report = self.ask("--contexts", "0", "--batches", "16", "--rounds", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        [peer] = [row for row in report["rows"] if row["what"] == "batch" and row["side"] == "peer"]
+        self.assertEqual(peer["at"], 16)
+        # Ours answered at 10 tokens/s, then, in its second turn, at 20 times two.
+        self.assertEqual([peer["faster"][side]["median"] for side in ("tvq bfloat16", "tvq int8")], [2, 8])
 
     def test_names_the_program_that_failed(self):
         done, report = self.ask(peer="#!/bin/sh\necho no such model >&2\nexit 1\n")
