@@ -35,9 +35,12 @@
   OP(token_logprobs, TokenLogprobs, __VA_ARGS__)                      \
   OP(sample, Sample, __VA_ARGS__)
 // ... and those of the CPU alone.
-#define TVQ_CPU_OPS(OP, ...)                \
-  OP(vq_take_back, VqTakeBack, __VA_ARGS__) \
-  OP(vq_collect, VqCollect, __VA_ARGS__)    \
+#define TVQ_CPU_OPS(OP, ...)                              \
+  OP(position_rows, PositionRows, __VA_ARGS__)            \
+  OP(ring_decode_scores, RingDecodeScores, __VA_ARGS__)   \
+  OP(ring_prefill_scores, RingPrefillScores, __VA_ARGS__) \
+  OP(vq_take_back, VqTakeBack, __VA_ARGS__)               \
+  OP(vq_collect, VqCollect, __VA_ARGS__)                  \
   OP(vq_encoder_attention, VqEncoderAttention, __VA_ARGS__)
 #define TVQ_OPS(OP, ...)          \
   TVQ_COMMON_OPS(OP, __VA_ARGS__) \

@@ -15,6 +15,17 @@ absl::Status CheckArgs(const Device&, const RotaryAnglesArgs& args) {
   });
 }
 
+absl::Status CheckArgs(const Device&, const PositionRowsArgs& args) {
+  constexpr const char* kOp = "PositionRows";
+  const int64_t rows = args.positions.dim(0), columns = args.table.dim(1);
+  if (args.table.dim(0) == 0) return ArgumentError(kOp, "table has no rows");
+  return FirstError({
+      CheckShape(kOp, "positions", args.positions, {rows}),
+      CheckShape(kOp, "table", args.table, args.table.shape),
+      CheckShape(kOp, "out", args.out, {rows, columns}),
+  });
+}
+
 absl::Status CheckArgs(const Device&, const RotaryHeadsArgs& args) {
   constexpr const char* kOp = "RotaryHeads";
   const auto [rows, heads, key] = args.q.shape;
@@ -24,15 +35,27 @@ absl::Status CheckArgs(const Device&, const RotaryHeadsArgs& args) {
         kOp, absl::StrCat("angles has ", turned, " columns, expected an even number up to the ",
                           key, " of a head"));
   }
+  const int64_t columns = (heads + kv_heads) * key + kv_heads * value;
+  if (args.column < 0 || args.column + columns > args.projected.dim(1)) {
+    return ArgumentError(
+        kOp, absl::StrCat("projected has ", args.projected.dim(1), " columns, expected at least ",
+                          columns, " from ", args.column, " on"));
+  }
+  // All of those for far keys or none.
+  const int64_t far = args.far_angles.empty() ? 0 : 1;
   return FirstError({
-      CheckShape(kOp, "projected", args.projected,
-                 {rows, (heads + kv_heads) * key + kv_heads * value}),
+      CheckShape(kOp, "projected", args.projected, {rows, args.projected.dim(1)}),
       CheckOptional(kOp, "q_gain", args.q_gain, {key}),
       CheckOptional(kOp, "k_gain", args.k_gain, {key}),
       CheckShape(kOp, "angles", args.angles, {rows, turned}),
       CheckShape(kOp, "q", args.q, {rows, heads, key}),
       CheckShape(kOp, "k", args.k, {rows, kv_heads, key}),
       CheckShape(kOp, "v", args.v, {rows, kv_heads, value}),
+      CheckOptional(kOp, "far_angles", args.far_angles, {rows, turned}),
+      CheckShape(kOp, "sink_angles", args.sink_angles, {far * turned}),
+      CheckShape(kOp, "q_far", args.q_far, {far * rows, far * heads, far * key}),
+      CheckShape(kOp, "q_sink", args.q_sink, {far * rows, far * heads, far * key}),
+      CheckShape(kOp, "k_plain", args.k_plain, {far * rows, far * kv_heads, far * key}),
   });
 }
 

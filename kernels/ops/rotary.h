@@ -12,20 +12,34 @@ namespace tvq {
 
 // out[n] = cos(a_0), ..., cos(a_(R/2-1)), sin(a_0), ..., sin(a_(R/2-1)), a_i = positions[n] *
 // frequencies[i]. The product is rounded to float32, since models are trained with it so and
-// defined by it: at position 8,000 that turns a pair by up to 0.0002 more or less. Of what is left
-// the functions are exact but for the last rounding.
+// defined by it: at position 8,000 that turns a pair by up to 0.0002 more or less, at 10 million by
+// 0.5. Of what is left the functions are exact but for the last rounding.
 struct RotaryAnglesArgs {
   Vector<const int64_t> positions;  // [N]
   Vector<const float> frequencies;  // [R/2], per position
   Matrix<float> out;                // [N, R]
+  bool exact = false;               // the product is not rounded
+};
+
+// out[n] = table[positions[n] - first], the table's first row ahead of it and its last behind it.
+struct PositionRowsArgs {
+  Vector<const int64_t> positions;  // [N]
+  int64_t first = 0;
+  Matrix<const float> table;  // [rows, R]
+  Matrix<float> out;          // [N, R]
 };
 
 // What a layer projected becomes queries, keys and values. Per head x [K] of q and k:
 //
 //   x' = x / sqrt(mean(x^2) + epsilon) * gain          where there is a gain, else x
 //   y  = x' turned by the row's angles                 q = scale * y,  k = y,  v as it is
+//
+// Layers that compare far keys by codes (kernels/ops/attention/ring_scores.h) have more made of x':
+// queries for far keys, turned by `far_angles`, which may change lengths, too, those for the sink,
+// turned by the same angles in all rows, and keys that are not turned. Else the four are empty.
 struct RotaryHeadsArgs {
-  Matrix<const float> projected;    // [N, H*K + G*K + G*V]: q, k, v
+  Matrix<const float> projected;  // [N, columns]: from `column` on H*K of q, G*K of k, G*V of v
+  int64_t column = 0;
   Vector<const float> q_gain;       // [K] or empty
   Vector<const float> k_gain;       // [K] or empty
   float epsilon = kRmsNormEpsilon;  // of the norm of heads
@@ -34,6 +48,12 @@ struct RotaryHeadsArgs {
   Tensor<float, 3> q;          // [N, H, K]
   Tensor<float, 3> k;          // [N, G, K]
   Tensor<float, 3> v;          // [N, G, V]
+
+  Matrix<const float> far_angles;   // [N, R]
+  Vector<const float> sink_angles;  // [R]
+  Tensor<float, 3> q_far;           // [N, H, K], times scale
+  Tensor<float, 3> q_sink;          // [N, H, K], times scale
+  Tensor<float, 3> k_plain;         // [N, G, K]
 };
 
 }  // namespace tvq

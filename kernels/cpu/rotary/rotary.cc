@@ -54,18 +54,35 @@ namespace {
 
 HWY_EXPORT(TurnHead);
 
-// `count` heads of x into out, both [count, width].
-void TurnHeads(const RotaryHeadsArgs& args, const float* x, int64_t count, Vector<const float> gain,
-               const float* angles, float scale, float* out) {
+// A head of a row, normed where heads are: x, or `out`, which it fills.
+const float* NormHead(const RotaryHeadsArgs& args, const float* x, Vector<const float> gain,
+                      float* out) {
+  if (gain.empty()) return x;
+  NormRow(Norm::kRms, args.epsilon, x, gain.data, nullptr, args.q.dim(2), out);
+  return out;
+}
+
+// One head of a row: what is turned last may lie where it was normed.
+void QueryHead(const RotaryHeadsArgs& args, const float* x, int64_t n, int64_t h) {
   const int64_t width = args.q.dim(2), turned = args.angles.dim(1);
-  for (int64_t head = 0; head < count; ++head, x += width, out += width) {
-    const float* from = x;
-    if (!gain.empty()) {
-      NormRow(Norm::kRms, args.epsilon, x, gain.data, nullptr, width, out);
-      from = out;
-    }
-    HWY_DYNAMIC_DISPATCH(TurnHead)(from, angles, turned, scale, width, out);
+  const auto turn = [&](const float* from, const float* angles, float* out) {
+    HWY_DYNAMIC_DISPATCH(TurnHead)(from, angles, turned, args.scale, width, out);
+  };
+  float* const q = args.q.row(n) + h * width;
+  const float* const normed = NormHead(args, x, args.q_gain, q);
+  if (!args.far_angles.empty()) {
+    turn(normed, args.far_angles.row(n), args.q_far.row(n) + h * width);
+    turn(normed, args.sink_angles.data, args.q_sink.row(n) + h * width);
   }
+  turn(normed, args.angles.row(n), q);
+}
+
+void KeyHead(const RotaryHeadsArgs& args, const float* x, int64_t n, int64_t g) {
+  const int64_t width = args.q.dim(2);
+  float* const k = args.k.row(n) + g * width;
+  const float* const normed = NormHead(args, x, args.k_gain, k);
+  if (!args.k_plain.empty()) std::copy_n(normed, width, args.k_plain.row(n) + g * width);
+  HWY_DYNAMIC_DISPATCH(TurnHead)(normed, args.angles.row(n), args.angles.dim(1), 1, width, k);
 }
 
 }  // namespace
@@ -76,9 +93,11 @@ absl::Status CpuRotaryAngles(Device& device, const RotaryAnglesArgs& args) {
   RunTasks(AsCpu(device), args.positions.size(), args.positions.size() * half * kBytesOfAngle,
            [&](int64_t n) {
              float* out = args.out.row(n);
-             const auto position = static_cast<float>(args.positions.data[n]);
+             const int64_t position = args.positions.data[n];
              for (int64_t i = 0; i < half; ++i) {
-               const double angle = position * args.frequencies.data[i];
+               const float frequency = args.frequencies.data[i];
+               const double angle = args.exact ? static_cast<double>(position) * frequency
+                                               : static_cast<float>(position) * frequency;
                out[i] = static_cast<float>(std::cos(angle));
                out[half + i] = static_cast<float>(std::sin(angle));
              }
@@ -86,17 +105,19 @@ absl::Status CpuRotaryAngles(Device& device, const RotaryAnglesArgs& args) {
   return absl::OkStatus();
 }
 
+absl::Status CpuPositionRows(Device& device, const PositionRowsArgs& args) {
+  return ReferencePositionRows(device, args);  // copies alone
+}
+
 absl::Status CpuRotaryHeads(Device& device, const RotaryHeadsArgs& args) {
   const auto [rows, heads, key] = args.q.shape;
   const int64_t kv_heads = args.k.dim(1), values = kv_heads * args.v.dim(2);
   RunTasks(AsCpu(device), rows, 2 * args.projected.size() * 4,
            [&, heads = heads, key = key](int64_t n) {
-             const float* x = args.projected.row(n);
-             const float* angles = args.angles.row(n);
-             TurnHeads(args, x, heads, args.q_gain, angles, args.scale, args.q.row(n));
-             x += heads * key;
-             TurnHeads(args, x, kv_heads, args.k_gain, angles, 1, args.k.row(n));
-             std::copy_n(x + kv_heads * key, values, args.v.row(n));
+             const float* x = args.projected.row(n) + args.column;
+             for (int64_t h = 0; h < heads; ++h, x += key) QueryHead(args, x, n, h);
+             for (int64_t g = 0; g < kv_heads; ++g, x += key) KeyHead(args, x, n, g);
+             std::copy_n(x, values, args.v.row(n));
            });
   return absl::OkStatus();
 }

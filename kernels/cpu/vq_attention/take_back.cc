@@ -6,11 +6,12 @@
 namespace tvq {
 
 absl::Status CpuVqTakeBack(Device&, const VqTakeBackArgs& args) {
+  const auto restore = [](std::byte* of_state, const std::byte* kept, size_t bytes) {
+    std::memcpy(of_state, kept, bytes);
+  };
   for (int64_t g = 0; g < args.shape.kv_heads; ++g) {
-    ForEachOverwritten(args.shape, args.state, g, args.position,
-                       [](std::byte* of_state, const std::byte* kept, size_t bytes) {
-                         std::memcpy(of_state, kept, bytes);
-                       });
+    ForEachOverwritten(args.shape, args.state, g, args.position, restore);
+    ForEachKeyNumber(args.shape, args.state, g, args.position, restore);
   }
   return absl::OkStatus();
 }

@@ -11,14 +11,33 @@
 
 namespace tvq {
 
+inline int64_t KeyBytes(const VqShape& shape) {
+  return shape.key * static_cast<int64_t>(SizeOf(shape.value_dtype));
+}
+
+// Calls move(of_state, kept, bytes) for every number of the key that `position` overwrites in head
+// g, which scoring does, ahead of the rest. Keys are kept behind what is kept of all heads.
+template <typename Move>
+void ForEachKeyNumber(const VqShape& shape, const VqState& state, int64_t g, int64_t position,
+                      const Move& move) {
+  const auto bytes = static_cast<int64_t>(SizeOf(shape.value_dtype));
+  std::byte* const kept = static_cast<std::byte*>(state.undo) + VqUndoBytes(shape) -
+                          (shape.kv_heads - g) * KeyBytes(shape);
+  for (int64_t i = 0; i < shape.key; ++i) {
+    std::byte* const number = static_cast<std::byte*>(state.window_key) +
+                              shape.KeyIndex(g, position % shape.window, i) * bytes;
+    move(number, kept + i * bytes, static_cast<size_t>(bytes));
+  }
+}
+
 // Calls move(of_state, kept, bytes) for every piece of memory that appending `position` to head g
 // overwrites, with its place in `state.undo`, code of the slot first. Pieces behind it are those of
 // the code that is kept then.
 template <typename Move>
 void ForEachOverwritten(const VqShape& shape, const VqState& state, int64_t g, int64_t position,
                         const Move& move) {
-  std::byte* const first =
-      static_cast<std::byte*>(state.undo) + g * (VqUndoBytes(shape) / shape.kv_heads);
+  std::byte* const first = static_cast<std::byte*>(state.undo) +
+                           g * (VqUndoBytes(shape) / shape.kv_heads - KeyBytes(shape));
   std::byte* next = first;
   const auto piece = [&](void* of_state, int64_t bytes) {
     move(static_cast<std::byte*>(of_state), next, static_cast<size_t>(bytes));
@@ -43,6 +62,14 @@ void ForEachOverwritten(const VqShape& shape, const VqState& state, int64_t g, i
   if (!copied) return;
   piece(state.mean + row * shape.value, shape.value);
   piece(state.mean_scale + row * shape.scales(), 4 * shape.scales());
+}
+
+inline void KeepKey(const VqShape& shape, const VqState& state, int64_t g, int64_t position) {
+  if (state.undo == nullptr) return;
+  ForEachKeyNumber(shape, state, g, position,
+                   [](const std::byte* of_state, std::byte* kept, size_t bytes) {
+                     std::memcpy(kept, of_state, bytes);
+                   });
 }
 
 // Before `position` is appended to head g of a state that has somewhere to keep what it overwrites.

@@ -15,13 +15,13 @@
 #define TVQ_KERNELS_OPS_ATTENTION_SOFTMAX_ATTENTION_H_
 
 #include "kernels/device/tensor.h"
+#include "kernels/ops/attention/key_panels.h"
 #include "kernels/ops/ops.h"
 
 namespace tvq {
 
-// Positions of a page, and of a panel of keys.
+// Positions of a page.
 inline constexpr int64_t kKeyValuePage = 256;
-inline constexpr int64_t kKeyPanel = 16;
 
 // G key/value heads, K keys, V values, and how one layer's part of a page lies in memory:
 //

@@ -11,6 +11,7 @@
 #define TVQ_KERNELS_OPS_ATTENTION_VQ_ATTENTION_H_
 
 #include "kernels/device/tensor.h"
+#include "kernels/ops/attention/key_panels.h"
 #include "kernels/ops/ops.h"
 
 namespace tvq {
@@ -39,6 +40,10 @@ struct VqState {
   float* mean_scale = nullptr;    // [G, S, V / kVqScaleColumns, rounded up]
   int8_t* recent = nullptr;       // [G, W, V]
   float* recent_scale = nullptr;  // [G, W, V / kVqScaleColumns, rounded up]
+
+  // Where keys of recent positions are kept, too (kernels/ops/attention/ring_scores.h), else null.
+  void* window_key = nullptr;  // [G, W / 16, K, 16] of `value_dtype`: panels of 16 slots
+  float* sink_key = nullptr;   // [G, K] of position 0, not turned
 
   // Where a decode step keeps what it overwrites, VqUndoBytes; null: nowhere. Not of the state, but
   // of the row that is fed to it.
@@ -69,7 +74,12 @@ struct VqShape {
   int64_t value = 0;     // V
   DType value_dtype = DType::kFloat32;
   VqRead read = VqRead::kExact;
+  int64_t key = 0;  // K of the window's keys; 0: none are kept
 
+  // Where number `i` of the key in `slot` lies; the next one lies kKeyPanel further on.
+  constexpr int64_t KeyIndex(int64_t g, int64_t slot, int64_t i) const {
+    return (g * window + slot / kKeyPanel * kKeyPanel) * key + i * kKeyPanel + slot % kKeyPanel;
+  }
   // Scales of a row of the read copy.
   constexpr int64_t scales() const { return (value + kVqScaleColumns - 1) / kVqScaleColumns; }
 };
@@ -79,7 +89,8 @@ struct VqShape {
 constexpr int64_t VqUndoBytes(const VqShape& shape) {
   const int64_t copies = shape.read == VqRead::kExact ? 0 : 2 * (shape.value + 4 * shape.scales());
   const auto value_bytes = static_cast<int64_t>(SizeOf(shape.value_dtype));
-  return shape.kv_heads * (4 + 8 + shape.value * (value_bytes + 8) + copies);
+  return shape.kv_heads *
+         (4 + 8 + shape.value * (value_bytes + 8) + copies + shape.key * value_bytes);
 }
 
 // One new position for each of N sessions. Retires the position that leaves each window, appends

@@ -24,7 +24,10 @@ absl::Status CheckVqState(const char* op, const char* argument, const VqShape& s
                      state.window_code != nullptr && state.window_value != nullptr;
   const bool copy = state.mean != nullptr && state.mean_scale != nullptr &&
                     state.recent != nullptr && state.recent_scale != nullptr;
-  if (exact && (copy || shape.read == VqRead::kExact)) return absl::OkStatus();
+  const bool keys = state.window_key != nullptr && state.sink_key != nullptr;
+  if (exact && (copy || shape.read == VqRead::kExact) && (keys || shape.key == 0)) {
+    return absl::OkStatus();
+  }
   return ArgumentError(op, absl::StrCat(argument, " lacks memory"));
 }
 

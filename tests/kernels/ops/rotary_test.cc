@@ -181,8 +181,9 @@ TEST(RotaryChecksTest, NameTheArgument) {
       "4 of a head");
   args.angles = {x.data(), {1, 4}};
   args.projected = {x.data(), {1, 11}};
-  EXPECT_EQ(RotaryHeads(*device, args).ToString(),
-            "INVALID_ARGUMENT: RotaryHeads: projected is [1,11], expected [1,12]");
+  EXPECT_EQ(
+      RotaryHeads(*device, args).ToString(),
+      "INVALID_ARGUMENT: RotaryHeads: projected has 11 columns, expected at least 12 from 0 on");
 }
 
 }  // namespace

@@ -20,7 +20,11 @@ class OwnedState {
         window_code_(device, std::vector<int32_t>(static_cast<size_t>(s.kv_heads * s.window))),
         window_value_(device,
                       std::vector<uint8_t>(static_cast<size_t>(s.kv_heads * s.window * s.value) *
-                                           SizeOf(s.value_dtype))) {
+                                           SizeOf(s.value_dtype))),
+        window_key_(device,
+                    std::vector<uint8_t>(static_cast<size_t>(s.kv_heads * s.window * s.key) *
+                                         SizeOf(s.value_dtype))),
+        sink_key_(device, Zeros<float>(s.kv_heads * s.key)) {
     if (s.read == VqRead::kExact) return;
     const auto copy_row = [&](int64_t rows) {
       copy_.push_back({DeviceArray<int8_t>(device, Zeros<int8_t>(rows * s.value)),
@@ -33,6 +37,8 @@ class OwnedState {
   VqState View() const {
     VqState state{sum_.data(), carry_.data(), count_.data(), window_code_.data(),
                   window_value_.data()};
+    state.window_key = window_key_.data();
+    state.sink_key = sink_key_.data();
     if (copy_.empty()) return state;
     state.mean = copy_[0].rows.data();
     state.mean_scale = copy_[0].scales.data();
@@ -63,7 +69,9 @@ class OwnedState {
   bool operator==(const OwnedState& other) const {
     return SameCopy(other) && sum() == other.sum() && carry() == other.carry() &&
            count() == other.count() && window_code_.Read() == other.window_code_.Read() &&
-           window_value() == other.window_value();
+           window_value() == other.window_value() &&
+           window_key_.Read() == other.window_key_.Read() &&
+           sink_key_.Read() == other.sink_key_.Read();
   }
 
  private:
@@ -80,7 +88,8 @@ class OwnedState {
   DeviceArray<float> sum_, carry_;
   DeviceArray<int64_t> count_;
   DeviceArray<int32_t> window_code_;
-  DeviceArray<uint8_t> window_value_;
+  DeviceArray<uint8_t> window_value_, window_key_;
+  DeviceArray<float> sink_key_;
   std::vector<CopiedRows> copy_;
 };
 

@@ -17,14 +17,15 @@ enum Part : size_t {
   kCount,
   kCode,
   kValue,
-  kMean,
-  kMeanScale,
-  kRecent,
-  kRecentScale
+  kKey,  // where keys are kept
+  kSinkKey,
 };
 
+// Where the read copy begins.
+size_t FirstCopy(const VqShape& shape) { return shape.key > 0 ? kSinkKey + 1 : kKey; }
+
 std::vector<StatePart> PartsOf(const VqShape& shape) {
-  const auto [heads, codes, window, value, dtype, read] = shape;
+  const auto [heads, codes, window, value, dtype, read, key] = shape;
   std::vector<StatePart> parts = {
       {.name = "acc_sum", .shape = {heads, codes, value}},
       {.name = "acc_carry", .shape = {heads, codes, value}},
@@ -38,6 +39,14 @@ std::vector<StatePart> PartsOf(const VqShape& shape) {
        .shape = {heads, window, value},
        .growth = Growth::kRing},
   };
+  if (key > 0) {
+    parts.push_back({.name = "win_key",
+                     .element = ElementOf(dtype),
+                     .shape = {heads, window, key},
+                     .growth = Growth::kRing,
+                     .panel = kKeyPanel});
+    parts.push_back({.name = "sink_key", .shape = {heads, key}});
+  }
   if (read == VqRead::kExact) return parts;
   for (const int64_t rows : {codes, window}) {
     parts.push_back({.element = Element::kInt8, .shape = {heads, rows, value}, .derived = true});
@@ -84,14 +93,32 @@ absl::Status CheckEmptyRows(const VqShape& shape, const SectionInfo& info, const
   return absl::OkStatus();
 }
 
-absl::Status CheckCodes(const VqShape& shape, const SectionInfo& info,
+// Codes of the `position` positions so far that are in the window.
+absl::Status CheckCodes(const VqShape& shape, const SectionInfo& info, int64_t position,
                         std::span<const std::byte> codes) {
-  for (size_t i = 0; i < codes.size() / sizeof(int32_t); ++i) {
+  const int64_t kept = std::min(position, shape.window);
+  for (int64_t i = 0; i < shape.kv_heads * kept; ++i) {
     int32_t code;
-    std::memcpy(&code, codes.data() + i * sizeof(code), sizeof(code));
-    if (code >= 0 && code < shape.codes) continue;
-    return InvalidElement(info, static_cast<int64_t>(i),
-                          absl::StrCat("is ", code, ", must be 0 to ", shape.codes - 1));
+    std::memcpy(&code, codes.data() + static_cast<size_t>(i) * sizeof(code), sizeof(code));
+    const bool sink = shape.key > 0 && position - kept + i % kept == 0;
+    const int64_t least = sink ? shape.codes - 1 : 0;
+    const int64_t most = shape.key > 0 && !sink ? shape.codes - 2 : shape.codes - 1;
+    if (code >= least && code <= most) continue;
+    return InvalidElement(info, i,
+                          sink ? absl::StrCat("is ", code, ", must be ", most, ": of position 0")
+                               : absl::StrCat("is ", code, ", must be 0 to ", most));
+  }
+  return absl::OkStatus();
+}
+
+// The last code has position 0, once that has retired, and nothing else.
+absl::Status CheckSink(const VqShape& shape, const SectionInfo& info, int64_t retired,
+                       const int64_t* counts) {
+  const int64_t wanted = retired > 0 ? 1 : 0;
+  for (int64_t i = shape.codes - 1; i < shape.kv_heads * shape.codes; i += shape.codes) {
+    if (counts[i] == wanted) continue;
+    return InvalidElement(info, i,
+                          absl::StrCat("is ", counts[i], ", must be ", wanted, ": of position 0"));
   }
   return absl::OkStatus();
 }
@@ -107,21 +134,27 @@ VqState VqParts::At(const PartMemory& memory) const {
   state.count = memory.At<int64_t>(kCount);
   state.window_code = memory.At<int32_t>(kCode);
   state.window_value = memory.At<void>(kValue);
+  if (shape_.key > 0) {
+    state.window_key = memory.At<void>(kKey);
+    state.sink_key = memory.At<float>(kSinkKey);
+  }
   if (shape_.read == VqRead::kExact) return state;
-  state.mean = memory.At<int8_t>(kMean);
-  state.mean_scale = memory.At<float>(kMeanScale);
-  state.recent = memory.At<int8_t>(kRecent);
-  state.recent_scale = memory.At<float>(kRecentScale);
+  const size_t copy = FirstCopy(shape_);
+  state.mean = memory.At<int8_t>(copy);
+  state.mean_scale = memory.At<float>(copy + 1);
+  state.recent = memory.At<int8_t>(copy + 2);
+  state.recent_scale = memory.At<float>(copy + 3);
   return state;
 }
 
 absl::Status VqParts::Check(size_t part, const Read& read) const {
   const SectionInfo& info = read.sections[part];
   const VqState state = At(read.memory);
-  if (part == kCode) return CheckCodes(shape_, info, read.last);
+  if (part == kCode) return CheckCodes(shape_, info, read.position, read.last);
   if (part != kCount) return absl::OkStatus();
   const int64_t retired = read.position - std::min(read.position, shape_.window);
   absl::Status s = CheckCounts(shape_, info, retired, state.count);
+  if (s.ok() && shape_.key > 0) s = CheckSink(shape_, info, retired, state.count);
   if (s.ok()) s = CheckEmptyRows(shape_, read.sections[kSum], state.count, state.sum);
   if (s.ok()) s = CheckEmptyRows(shape_, read.sections[kCarry], state.count, state.carry);
   return s.ok() ? CheckCarries(read.sections[kCarry], state.sum, state.carry) : s;
