@@ -18,7 +18,7 @@ absl::StatusOr<StackLayers> MakeVq(const TransformerConfig& config, const LoadOp
   Device& device = *options.device;
   VqTables tables(config);
   if (reads.skip_mass > 0) {
-    tables.row_reads = std::make_shared<RowReads>(config.n_head, config.n_kv_head, device);
+    tables.row_reads = std::make_shared<RowReads>(device);
   }
   StackLayers made;
   made.layers = MakeBlocks(config, device, [&](int64_t block) {

@@ -3,6 +3,7 @@
 #define TVQ_MODELS_RUNTIME_STACK_ROW_READS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "kernels/device/device.h"
@@ -15,22 +16,29 @@ namespace tvq {
 // Of all layers of a model that report it.
 class RowReads : public ReadCounts {
  public:
-  // The device must outlive it. `heads`, `kv_heads`: of each layer.
-  RowReads(int64_t heads, int64_t kv_heads, Device& device)
-      : heads_(heads), kv_heads_(kv_heads), device_(device) {}
+  // The device must outlive it.
+  explicit RowReads(Device& device) : device_(device) {}
 
   // A layer that will report what it reads in every step: returns its number among them. Before
   // Reserve.
-  int64_t AddLayer() { return layers_++; }
+  int64_t AddLayer(int64_t heads, int64_t kv_heads) {
+    const Layer layer{heads, kv_heads, heads_, kv_heads_};
+    heads_ += heads;
+    kv_heads_ += kv_heads;
+    layers_.push_back(layer);
+    return std::ssize(layers_) - 1;
+  }
 
   void Reserve(int64_t rows, WorkingMemory& memory);
 
   // What the layer of that number reports of `n` rows, behind the layers before it.
   Matrix<float> skipped_mass(int64_t layer, int64_t n) const {
-    return {skipped_mass_ + layer * n * heads_, {n, heads_}};
+    const Layer& of = layers_[static_cast<size_t>(layer)];
+    return {skipped_mass_ + of.heads_before * n, {n, of.heads}};
   }
   Tensor<int32_t, 3> row_reads(int64_t layer, int64_t n) const {
-    return {row_reads_ + layer * n * kv_heads_ * 2, {n, kv_heads_, 2}};
+    const Layer& of = layers_[static_cast<size_t>(layer)];
+    return {row_reads_ + of.kv_heads_before * n * 2, {n, of.kv_heads, 2}};
   }
 
   // Ahead of a step of `rows` rows, which overwrites the last one's reports.
@@ -41,9 +49,14 @@ class RowReads : public ReadCounts {
   // Adds what the last step has read, of rows that are somebody's, unless that was done.
   absl::Status Count() const;
 
-  const int64_t heads_, kv_heads_;
+  struct Layer {
+    int64_t heads, kv_heads;                // its own
+    int64_t heads_before, kv_heads_before;  // those of the layers before it
+  };
+
   Device& device_;
-  int64_t layers_ = 0;
+  std::vector<Layer> layers_;
+  int64_t heads_ = 0, kv_heads_ = 0;  // of all layers together
   float* skipped_mass_ = nullptr;
   int32_t* row_reads_ = nullptr;
   // The last step's reports stay with the device until somebody asks, or the next step begins.

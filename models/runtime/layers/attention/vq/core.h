@@ -9,7 +9,7 @@
 #include "models/runtime/layers/attention/attention_config.h"
 #include "models/runtime/layers/attention/attention_core.h"
 #include "models/runtime/layers/attention/relative_queries.h"
-#include "models/runtime/layers/attention/vq/parts.h"
+#include "models/runtime/layers/attention/vq/attention.h"
 #include "models/runtime/layers/attention/vq/turned_codes.h"
 #include "models/runtime/model.h"
 #include "models/runtime/stack/key_tap.h"
@@ -28,7 +28,7 @@ struct VqTables {
   std::shared_ptr<RowReads> row_reads;  // where rows may be left out, else null
 };
 
-class VqCore : public AttentionCore, private LayerUndo {
+class VqCore : public AttentionCore {
  public:
   // Of block `layer`, counted from 0. The device must outlive it.
   VqCore(const AttentionConfig& config, Device& device, DType state_dtype, const StateReads& reads,
@@ -36,31 +36,28 @@ class VqCore : public AttentionCore, private LayerUndo {
 
   void Load(const std::string& prefix, WeightLoader& loader) override;
   void Reserve(int64_t rows, WorkingMemory& memory) override;
-  const LayerParts& parts() const override { return parts_; }
+  const LayerParts& parts() const override { return attention_.parts(); }
   size_t view_bytes() const override { return sizeof(VqState); }
-  void View(const PartMemory& memory, std::byte* view) const override;
+  void View(const PartMemory& memory, std::byte* view) const override {
+    attention_.View(memory, view);
+  }
   void Project(int64_t rows, QkvgProjectionArgs& args) const override {
     queries_.Project(rows, args);
   }
   absl::Status Prefill(const LayerState& state, const AttentionRows& rows) override;
   absl::Status Decode(const RowStates& states, const AttentionRows& rows) override;
-  LayerRounding rounding() const override {
-    return {.kept = 1, .factors = 2};  // softmax weights, rows of values
-  }
-  LayerUndo* undo() override { return draft_rows_ > 0 ? this : nullptr; }
+  LayerRounding rounding() const override { return attention_.rounding(); }
+  LayerUndo* undo() override { return attention_.undo(); }
 
  private:
-  int64_t rows() const override { return draft_rows_; }
-  void ViewDraft(int64_t draft, std::byte* view) const override;
-  absl::Status TakeBack(const PartMemory& memory, int64_t position, int64_t draft) override;
-
-  // Where a draft's step keeps what it overwrites.
-  void* Undo(int64_t draft) const { return undo_ + draft * undo_words(); }
-  int64_t undo_words() const { return Aligned(VqUndoBytes(parts_.shape())) / 4; }
   bool turned() const { return config_.position_bias == PositionBias::kRerope; }
   // Codes of the rows' keys, and the scores of their queries; without position scores where codes
   // are turned, which needs the states.
   absl::Status Score(int64_t rows);
+  VqRows Scored(const AttentionRows& rows) const {
+    const int64_t n = rows.v.dim(0);
+    return {code_scores(n), queries_.position_scores(n), codes(n), rows.v, rows.out};
+  }
 
   // Of the first `n` rows.
   Tensor<float, 3> code_scores(int64_t n) const {
@@ -71,19 +68,13 @@ class VqCore : public AttentionCore, private LayerUndo {
   const AttentionConfig config_;
   Device& device_;
   const int64_t layer_;
-  const float skip_mass_;
-  const VqParts parts_;
-  const int64_t draft_rows_;
   const std::shared_ptr<KeyTap> tap_;
-  const std::shared_ptr<RowReads> row_reads_;
-  const int64_t reporter_;  // its number among the layers that report to row_reads_
-  DType prefill_factors_ = DType::kFloat32;  // bfloat16 where weights are rounded, too
+  VqAttention attention_;
   RelativeQueries queries_;
   HeadKeys codebook_;         // C [G, S, K]
   TurnedCodes turned_codes_;  // of rerope
   float* code_scores_ = nullptr;
   int32_t* codes_ = nullptr;
-  int32_t* undo_ = nullptr;  // [draft_rows_, undo_words()]
 };
 
 }  // namespace tvq

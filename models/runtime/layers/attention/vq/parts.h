@@ -13,7 +13,8 @@
 namespace tvq {
 
 // "acc_sum" and "acc_carry" [G,S,V] float32, "acc_count" [G,S] int64, "win_code" [G,W] int32 and
-// "win_value" [G,W,V] of the shape's dtype, of which W is a ring; then, where decode reads it, the
+// "win_value" [G,W,V] of the shape's dtype, of which W is a ring; where keys are kept, too,
+// "win_key" [G,W,K], likewise, and "sink_key" [G,K] float32; then, where decode reads it, the
 // read copy, which is derived: mean [G,S,V] int8, its scales [G,S,V/64] float32, recent [G,W,V]
 // int8 and its scales.
 class VqParts : public LayerParts {
@@ -25,7 +26,8 @@ class VqParts : public LayerParts {
 
   // Codes are in [0, S), counts not negative and, for each key/value head, as many in all as
   // positions have retired, rows that no position has retired to zero, and carries lost beside
-  // their sums. These are the invariants that the ops keep and rely on.
+  // their sums. Where keys are kept the last code is that of position 0 and of no other. These are
+  // the invariants that the ops keep and rely on.
   absl::Status Check(size_t part, const Read& read) const override;
   void Derive(const PartMemory& memory) const override;
 
