@@ -232,6 +232,39 @@ absl::StatusOr<std::vector<int32_t>> Config::Ids(std::string_view name, int64_t 
   return ids;
 }
 
+absl::StatusOr<std::vector<std::array<int64_t, 2>>> Config::Pairs(std::string_view name,
+                                                                  int64_t first,
+                                                                  int64_t second) const {
+  std::vector<std::array<int64_t, 2>> pairs;
+  const json* value = Find(name);
+  if (value == nullptr) return pairs;
+  const auto wrong = [&] {
+    return Error(name, absl::StrCat("a list of pairs [a, b] of integers, a from 0 to ", first - 1,
+                                    " and b from 0 to ", second - 1));
+  };
+  if (!value->is_array()) return wrong();
+  for (const json& item : *value) {
+    if (!item.is_array() || item.size() != 2) return wrong();
+    const std::optional<int64_t> a = AsInteger(item[0]), b = AsInteger(item[1]);
+    if (!a || !b || *a < 0 || *a >= first || *b < 0 || *b >= second) return wrong();
+    pairs.push_back({*a, *b});
+  }
+  return pairs;
+}
+
+absl::StatusOr<std::vector<Config>> Config::Objects(std::string_view name) const {
+  std::vector<Config> objects;
+  const json* value = Find(name);
+  if (value == nullptr) return objects;
+  if (!value->is_array()) return Error(name, "a list of objects");
+  for (const json& item : *value) {
+    if (!item.is_object()) return Error(name, "a list of objects");
+    objects.push_back(Config(std::shared_ptr<const json>(object_, &item), source_,
+                             absl::StrCat(prefix_, std::string(name), "[", objects.size(), "].")));
+  }
+  return objects;
+}
+
 absl::StatusOr<Config> Config::Object(std::string_view name) const {
   const json* value = Find(name);
   if (value == nullptr || !value->is_object()) return Error(name, "an object");

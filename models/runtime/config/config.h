@@ -1,6 +1,7 @@
 #ifndef TVQ_MODELS_RUNTIME_CONFIG_CONFIG_H_
 #define TVQ_MODELS_RUNTIME_CONFIG_CONFIG_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -73,8 +74,15 @@ class Config {
   // True if it is there and null, which a few fields tell from being left out.
   bool Null(std::string_view name) const;
 
+  // Pairs [a, b] of integers, a below `first` and b below `second`, none of them negative; none if
+  // the field is absent.
+  absl::StatusOr<std::vector<std::array<int64_t, 2>>> Pairs(std::string_view name, int64_t first,
+                                                            int64_t second) const;
+
   // A nested object, as a Config whose errors name "outer.field".
   absl::StatusOr<Config> Object(std::string_view name) const;
+  // Those of a list, "outer[2].field"; none if the field is absent.
+  absl::StatusOr<std::vector<Config>> Objects(std::string_view name) const;
 
   // This object, with the fields of `other` that it lacks: all, or those of `names`.
   Config Completed(const Config& other) const;

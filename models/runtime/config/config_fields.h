@@ -15,6 +15,7 @@ namespace tvq {
 
 // A generous limit that keeps every product of two dimensions far from overflow.
 inline constexpr int64_t kMaxDim = 1 << 20;
+inline constexpr int64_t kMaxLayers = 4096;
 
 class ConfigFields {
  public:

@@ -6,13 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/quoted.h"
+#include "kernels/ops/attention/softmax_attention.h"
 #include "models/runtime/config/config_fields.h"
 #include "models/runtime/families/rotary/frequencies.h"
 
 namespace tvq {
 namespace {
-
-constexpr int64_t kMaxLayers = 4096;
 
 // Fields that other models have and that change what is computed. A null is none; a switch that is
 // off and a factor of 1 are let through.

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "models/runtime/config/config.h"
-#include "models/runtime/layers/attention/rotary/rotary_layer.h"
+#include "models/runtime/layers/attention/rotary/rotary_attention_config.h"
 #include "models/runtime/stack/stack_config.h"
 
 namespace tvq {

@@ -12,7 +12,6 @@
 namespace tvq {
 namespace {
 
-constexpr int64_t kMaxLayers = 4096;
 // The square of sigma, and what is divided by it, are float32.
 constexpr double kLeastSigma = 1e-15, kLargestSigma = 1e15;
 

@@ -14,9 +14,9 @@ namespace tvq {
 
 class AnglesLayer : public Layer {
  public:
-  // Frequencies [R/2], angle per position. The device must outlive it.
-  AnglesLayer(std::vector<float> frequencies, Device& device)
-      : Layer(""), frequencies_(std::move(frequencies)), device_(device) {}
+  // Frequencies [R/2], angle per position; `exact`: RotaryAnglesArgs'. The device must outlive it.
+  AnglesLayer(std::vector<float> frequencies, bool exact, Device& device)
+      : Layer(""), frequencies_(std::move(frequencies)), exact_(exact), device_(device) {}
 
   void Load(WeightLoader& loader) override { on_device_ = loader.Upload(frequencies_); }
   void Reserve(int64_t rows, WorkingMemory& memory) override {
@@ -38,10 +38,12 @@ class AnglesLayer : public Layer {
   absl::Status Compute(Vector<const int64_t> positions) {
     return RotaryAngles(device_, {.positions = positions,
                                   .frequencies = VectorOf(on_device_, std::ssize(frequencies_)),
-                                  .out = {angles_, {positions.dim(0), width()}}});
+                                  .out = {angles_, {positions.dim(0), width()}},
+                                  .exact = exact_});
   }
 
   const std::vector<float> frequencies_;
+  const bool exact_;
   Device& device_;
   Buffer on_device_;
   float* angles_ = nullptr;

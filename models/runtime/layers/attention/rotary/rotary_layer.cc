@@ -1,12 +1,12 @@
 #include "models/runtime/layers/attention/rotary/rotary_layer.h"
 
-#include <cmath>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "kernels/ops/attention/softmax_attention.h"
 #include "kernels/ops/norm_rows.h"
+#include "models/runtime/layers/attention/rotary/rotary_weights.h"
 
 namespace tvq {
 
@@ -21,31 +21,21 @@ RotaryLayer::RotaryLayer(std::string prefix, const RotaryAttentionConfig& config
       undo_(device, draft_rows) {}
 
 void RotaryLayer::Load(WeightLoader& loader) {
-  const int64_t width = config_.width, keys = config_.kv_heads * config_.head,
-                queries = config_.heads * config_.head;
-  const std::string attention = prefix() + "self_attn.";
-  gain_ = loader.Upload(loader.Read(prefix() + "input_layernorm.weight", {width}));
-  const MatrixValues q = loader.ReadMatrix(attention + "q_proj.weight", queries, width);
-  const MatrixValues k = loader.ReadMatrix(attention + "k_proj.weight", keys, width);
-  const MatrixValues v = loader.ReadMatrix(attention + "v_proj.weight", keys, width);
-  qkv_ = loader.Pack({&q, &k, &v});
+  const RotaryWeights read = ReadRotaryWeights(config_, prefix(), loader);
+  gain_ = loader.Upload(read.gain);
+  qkv_ = loader.Pack({&read.q, &read.k, &read.v});
   if (config_.qkv_biases) {
-    std::vector<float> biases = loader.Read(attention + "q_proj.bias", {queries});
-    for (const char* name : {"k_proj.bias", "v_proj.bias"}) {
-      const std::vector<float> more = loader.Read(attention + name, {keys});
-      biases.insert(biases.end(), more.begin(), more.end());
-    }
+    std::vector<float> biases = read.q_bias;
+    biases.insert(biases.end(), read.k_bias.begin(), read.k_bias.end());
+    biases.insert(biases.end(), read.v_bias.begin(), read.v_bias.end());
     qkv_bias_ = loader.Upload(biases);
   }
   if (config_.head_norms) {
-    q_gain_ = loader.Upload(loader.Read(attention + "q_norm.weight", {config_.head}));
-    k_gain_ = loader.Upload(loader.Read(attention + "k_norm.weight", {config_.head}));
+    q_gain_ = loader.Upload(read.q_gain);
+    k_gain_ = loader.Upload(read.k_gain);
   }
-  const MatrixValues o = loader.ReadMatrix(attention + "o_proj.weight", width, queries);
-  o_ = loader.Pack({&o});
-  if (config_.output_bias) {
-    o_bias_ = loader.Upload(loader.Read(attention + "o_proj.bias", {width}));
-  }
+  o_ = loader.Pack({&read.o});
+  if (config_.output_bias) o_bias_ = loader.Upload(read.o_bias);
 }
 
 void RotaryLayer::Reserve(int64_t rows, WorkingMemory& memory) {
@@ -85,7 +75,7 @@ absl::Status RotaryLayer::Project(const LayerRows& rows) {
     heads.k_gain = VectorOf(k_gain_, config_.head);
   }
   heads.epsilon = config_.epsilon;
-  heads.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(config_.head)));
+  heads.scale = config_.scale();
   heads.angles = angles_.angles(n);
   heads.q = q(n);
   heads.k = k(n);

@@ -12,19 +12,10 @@
 #include "kernels/ops/linear.h"
 #include "models/runtime/layers/attention/cache_parts.h"
 #include "models/runtime/layers/attention/rotary/angles_layer.h"
+#include "models/runtime/layers/attention/rotary/rotary_attention_config.h"
 #include "models/runtime/stack/layer.h"
 
 namespace tvq {
-
-struct RotaryAttentionConfig {
-  int64_t width = 0;     // D
-  int64_t heads = 0;     // H
-  int64_t kv_heads = 0;  // G, divides H
-  int64_t head = 0;      // K, and V
-  float epsilon = 0;     // of all norms
-  bool qkv_biases = false, output_bias = false;
-  bool head_norms = false;
-};
 
 class RotaryLayer : public Layer {
  public:

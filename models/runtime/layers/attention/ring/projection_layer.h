@@ -1,0 +1,81 @@
+// What stands around the attention of a converted block: ahead of its groups of heads queries, keys
+// and values of all of them, behind each the way back into the rows. It keeps nothing of a session,
+// and adds nothing to the rows by itself: the groups' layers, which come behind it, do.
+#ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_RING_PROJECTION_LAYER_H_
+#define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_RING_PROJECTION_LAYER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/ops/attention/head_scores.h"
+#include "kernels/ops/linear.h"
+#include "kernels/ops/rotary.h"
+#include "models/runtime/layers/attention/ring/ring_config.h"
+#include "models/runtime/stack/layer.h"
+
+namespace tvq {
+
+// The weights of a group's own. H, G: its query and key/value heads. S: its codes, the sink's last.
+struct RingGroupWeights {
+  HeadKeys score;               // C [G, S, K]; the sink's row is 0
+  HeadKeys assign;              // A P [G, S - 1, K]
+  HeadKeys metric;              // P^T [G, K, K], what makes k P of k
+  std::optional<HeadKeys> map;  // M^T [H, K, K]; none: the identity
+  Buffer bias;                  // b [H]
+  LinearWeight o;               // [D, H K]
+};
+
+class RingProjectionLayer : public Layer {
+ public:
+  // What the blocks of a model compute in, one behind the other.
+  struct Memory {
+    bool reserved = false;
+    float *normed = nullptr, *projected = nullptr;
+  };
+
+  // The device must outlive it.
+  RingProjectionLayer(std::string prefix, RingAttentionConfig config,
+                      std::shared_ptr<Memory> memory, Device& device)
+      : Layer(std::move(prefix)),
+        config_(std::move(config)),
+        memory_(std::move(memory)),
+        device_(device) {}
+
+  const RingAttentionConfig& config() const { return config_; }
+  const RingGroupWeights& group(size_t i) const { return groups_[i]; }
+
+  void Load(WeightLoader& loader) override;
+  void Reserve(int64_t rows, WorkingMemory& memory) override;
+  absl::Status Prefill(const LayerState&, const LayerRows& rows) override { return Project(rows); }
+  absl::Status Decode(const RowStates&, const LayerRows& rows) override { return Project(rows); }
+  LayerRounding rounding() const override { return {.products = 2}; }
+
+  // For the layer of group i. What of `n` rows was projected last, and how heads are normed.
+  void Fill(size_t i, int64_t n, RotaryHeadsArgs& args) const;
+  // Adds to the rows what it has left in `out` [n, H, K].
+  absl::Status Output(size_t i, Tensor<const float, 3> out, const LayerRows& rows) const;
+
+ private:
+  absl::Status Project(const LayerRows& rows);
+  int64_t projected_width() const {
+    return (config_.rotary.heads + 2 * config_.rotary.kv_heads) * config_.rotary.head;
+  }
+
+  const RingAttentionConfig config_;
+  const std::shared_ptr<Memory> memory_;
+  Device& device_;
+  std::vector<RingGroupWeights> groups_;
+  Buffer gain_;             // [D]
+  LinearWeight qkv_;        // [(H + 2 G) K, D], a group's rows together
+  Buffer qkv_bias_;         // the same, or empty
+  Buffer q_gain_, k_gain_;  // [K], or empty
+  Buffer o_bias_;           // [D], or empty
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_RING_PROJECTION_LAYER_H_
