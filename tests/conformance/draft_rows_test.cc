@@ -75,7 +75,7 @@ class Twins {
 
 // Families that can take back what they were fed, on devices that can.
 bool TakesDrafts(const Case& on) {
-  return (on.shape.vq() || on.shape.grows()) && !on.backend.name.starts_with("cuda");
+  return (on.shape.has_codes() || on.shape.grows()) && !on.backend.name.starts_with("cuda");
 }
 
 std::vector<Case> DraftingCases() {

@@ -109,7 +109,30 @@ std::vector<Shape> Shapes() {
                             .d_model = 20,
                             .d_k = 12,
                             .n_head = 4,
-                            .rotary_part = 0.5}}) {
+                            .rotary_part = 0.5},
+                      // Heads are as wide as a group of int4: those of a ring are one matrix.
+                      Shape{.name = "converted_grouped_small_chunk",
+                            .kind = "llama",
+                            .d_k = 32,
+                            .n_head = 4,
+                            .n_kv_head = 2,
+                            .mem_len = 63,
+                            .prefill_chunk = 7,
+                            .llama3 = true,
+                            .all_biases = true,
+                            .ring = 64,
+                            .wide = 128,
+                            .trained = 140},
+                      Shape{.name = "converted_multi_query_normed",
+                            .kind = "qwen3",
+                            .d_model = 20,
+                            .d_k = 12,
+                            .n_head = 4,
+                            .mem_len = 63,
+                            .rotary_part = 0.5,
+                            .ring = 64,
+                            .wide = 128,
+                            .trained = 128}}) {
     shape.name = "rotary_standard_" + shape.name;
     shape.d_v = shape.d_k;
     shape.pe_lam = 500;
@@ -142,7 +165,7 @@ std::vector<Case> Cases() {
                         shape.name.ends_with("grouped_small_chunk") ||
                         shape.name.ends_with("standard_three_heads") ||
                         shape.position_bias != "relative";
-      const bool on_gpu = shape.vq() || shape.linear() || shape.grows();
+      const bool on_gpu = shape.has_codes() || shape.linear() || shape.grows();
       // Tiles computed in software take longest, and are the products' affair.
       const bool tiles = backend.variant == kAmxStandIn.variant;
       if (tiles && (shape.position_bias != "relative" || shape.pe_abs)) continue;

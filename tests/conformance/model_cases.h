@@ -47,7 +47,7 @@ class ModelTest : public testing::TestWithParam<Case> {
   }
   // How decode may read states: exactly, and where there is a choice neither exactly nor whole.
   std::vector<StateReads> Reads() const {
-    if (!shape().vq()) return {{}};
+    if (!shape().has_codes()) return {{}};
     return {{}, {.int8 = true, .skip_mass = 0.02F}};
   }
   size_t window() const { return static_cast<size_t>(shape().mem_len) + 1; }

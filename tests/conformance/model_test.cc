@@ -86,8 +86,8 @@ TEST_P(ModelTest, PrefillGivesTheOraclesProbabilities) {
 // of norm about K^(1/4) err by less than 1e-5 in squared distance.
 TEST_P(ModelTest, AssignsTheNearestCode) {
   Fixture f = Make();
-  ASSERT_EQ(f.model().quantized_keys() != nullptr, shape().vq());
-  if (!shape().vq()) return;
+  ASSERT_EQ(f.model().quantized_keys() != nullptr, shape().has_codes());
+  if (!shape().has_codes()) return;
   const std::vector<int32_t> tokens = RandomTokens(slow() ? 50 : 120, shape().vocab, 6);
   const OracleRun& oracle = RunOfOracle(shape(), f.weights(), DType::kFloat32, tokens);
   const std::unique_ptr<State> state = f.NewState();

@@ -438,7 +438,7 @@ OracleRun Oracle::Run(const std::vector<int32_t>& tokens) const {
   const Shape& s = shape_;
   OracleRun run;
   if (s.rotary()) {
-    for (Values& logits : RotaryLogits(s, w_, tokens)) AppendLogprobs(std::move(logits), run);
+    for (Values& logits : RotaryLogits(s, w_, tokens, run)) AppendLogprobs(std::move(logits), run);
     return run;
   }
   const auto width = static_cast<size_t>(s.d_model);

@@ -30,13 +30,18 @@ struct Shape {
   double rotary_part = 1;  // of a head, that positions turn
   bool llama3 = false;     // frequencies
   bool all_biases = false;
+  // Of a converted model, else 0: rings of `ring` positions, of the last key/value head of the last
+  // layer `wide`, and the context that it was trained with.
+  int64_t ring = 0, wide = 0, trained = 0;
 
   bool vq() const { return kind == "transformer_vq"; }
   bool linear() const { return kind == "linear_transformer"; }
   bool soft() const { return kind == "soft_codebook"; }
   bool performer() const { return kind == "performer"; }
   bool of_features() const { return linear() || soft() || performer(); }
-  bool grows() const { return kind == "softmax_transformer" || rotary(); }
+  bool converted() const { return ring > 0; }
+  bool grows() const { return kind == "softmax_transformer" || (rotary() && !converted()); }
+  bool has_codes() const { return vq() || converted(); }
   // Of families with rotary positions, which have the names of Hugging Face's directories.
   bool rotary() const { return kind == "llama" || kind == "qwen2" || kind == "qwen3"; }
   int64_t turned() const { return static_cast<int64_t>(static_cast<double>(d_k) * rotary_part); }
@@ -53,6 +58,7 @@ struct OracleRun {
   // Where keys are quantized:
   std::vector<std::vector<int32_t>> codes;  // [layer][T * G]
   // How much farther than the best code, in squared distance, the code would be: [layer][T * G][S].
+  // Of a converted model a layer is a group of its heads.
   std::vector<std::vector<std::vector<double>>> excess;
 };
 

@@ -27,7 +27,7 @@ struct OverlapCase {
 };
 
 std::string NameOf(const OverlapCase& c) {
-  return NameOf(c.overlapped) + (c.shape.vq() ? "" : "_" + c.shape.kind);
+  return NameOf(c.overlapped) + (c.shape.has_codes() ? "" : "_" + c.shape.kind);
 }
 void PrintTo(const OverlapCase& c, std::ostream* out) { *out << NameOf(c); }
 
@@ -113,7 +113,7 @@ TEST_P(OverlapTest, StepsHaveTheBitsOfKernelsOneByOne) {
                                                 {DType::kBFloat16, {.int8 = true}},
                                                 {DType::kBFloat16, {.skip_mass = 0.1F}}};
   for (const auto& [dtype, reads] : cases) {
-    if (!c.shape.vq() && (reads.int8 || reads.skip_mass > 0)) continue;
+    if (!c.shape.has_codes() && (reads.int8 || reads.skip_mass > 0)) continue;
     std::vector<Outcome> expected;
     {
       Fixture one_by_one(c.shape, c.serial, dtype, 2, {}, reads);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <nlohmann/json.hpp>
 #include <numbers>
 
@@ -47,43 +48,178 @@ double Frequency(const Shape& s, int64_t pair, int64_t turned) {
   return (1 - smooth) * frequency / kFactor + smooth * frequency;
 }
 
-// Every head of x, by its position.
-void Turn(const Shape& s, size_t position, Values& x) {
-  const int64_t turned = s.turned(), half = turned / 2;
-  for (auto head = x.begin(); head != x.end(); head += s.d_k) {
-    for (int64_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(position) * Frequency(s, i, turned);
-      const double first = head[i], second = head[half + i];
-      head[i] = first * std::cos(angle) - second * std::sin(angle);
-      head[half + i] = first * std::sin(angle) + second * std::cos(angle);
+// Every head of x, each pair of numbers multiplied by by(pair) as complex numbers are.
+template <typename By>
+Values Multiplied(const Shape& s, Values x, const By& by) {
+  const int64_t half = s.turned() / 2;
+  for (int64_t i = 0; i < half; ++i) {
+    const std::complex<double> factor = by(i);
+    for (auto head = x.begin(); head != x.end(); head += s.d_k) {
+      const std::complex<double> product = std::complex(head[i], head[half + i]) * factor;
+      head[i] = product.real();
+      head[half + i] = product.imag();
     }
   }
+  return x;
 }
 
-void Attend(const Shape& s, const OracleTensors& w, const std::string& p, Rows& x) {
-  Rows q, k, v;
-  for (size_t i = 0; i < x.size(); ++i) {
-    const Values normed = Rms(x[i], w.at(p + "input_layernorm.weight"));
-    q.push_back(Linear(w, p + "self_attn.q_proj", s.biases(), normed));
-    k.push_back(Linear(w, p + "self_attn.k_proj", s.biases(), normed));
-    v.push_back(Linear(w, p + "self_attn.v_proj", s.biases(), normed));
-    if (s.head_norms()) {
-      q.back() = Rms(q.back(), w.at(p + "self_attn.q_norm.weight"));
-      k.back() = Rms(k.back(), w.at(p + "self_attn.k_norm.weight"));
+// The same, turned by a distance.
+Values Turned(const Shape& s, size_t distance, Values x) {
+  return Multiplied(s, std::move(x), [&](int64_t i) {
+    return std::polar(1.0, static_cast<double>(distance) * Frequency(s, i, s.turned()));
+  });
+}
+
+// By the mean of turns from the distance `ring` on up to `position`, or to what was trained.
+Values MeanTurned(const Shape& s, int64_t ring, int64_t position, Values x) {
+  const int64_t last = std::max(ring, std::min(position, s.trained - 1));
+  return Multiplied(s, std::move(x), [&](int64_t i) {
+    std::complex<double> sum = 0;
+    double weights = 0;
+    for (int64_t d = ring; d <= last; ++d) {
+      const double distance = static_cast<double>(d);
+      sum += std::polar(1 / distance, distance * Frequency(s, i, s.turned()));
+      weights += 1 / distance;
     }
-    Turn(s, i, q.back());
-    Turn(s, i, k.back());
+    return sum / weights;
+  });
+}
+
+// What attention is given, heads side by side, before positions turn them.
+struct Projected {
+  Rows q, k, v;
+};
+
+Projected Project(const Shape& s, const OracleTensors& w, const std::string& p, const Rows& x) {
+  Projected in;
+  for (const Values& row : x) {
+    const Values normed = Rms(row, w.at(p + "input_layernorm.weight"));
+    in.q.push_back(Linear(w, p + "self_attn.q_proj", s.biases(), normed));
+    in.k.push_back(Linear(w, p + "self_attn.k_proj", s.biases(), normed));
+    in.v.push_back(Linear(w, p + "self_attn.v_proj", s.biases(), normed));
+    if (!s.head_norms()) continue;
+    in.q.back() = Rms(in.q.back(), w.at(p + "self_attn.q_norm.weight"));
+    in.k.back() = Rms(in.k.back(), w.at(p + "self_attn.k_norm.weight"));
   }
+  return in;
+}
+
+double DotProduct(const double* a, const double* b, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// x [K] times a matrix [K, K].
+Values Times(const double* x, const double* matrix, int64_t key) {
+  Values y(static_cast<size_t>(key), 0.0);
+  for (int64_t i = 0; i < key; ++i) {
+    for (int64_t j = 0; j < key; ++j) y[static_cast<size_t>(j)] += x[i] * matrix[i * key + j];
+  }
+  return y;
+}
+
+// score(h, i, j) of query head h at position i and a key at position j, without K^(-1/2).
+using Score = std::function<double(int64_t, size_t, size_t)>;
+
+Score RotaryScores(const Shape& s, const Projected& in) {
+  Rows q, k;
+  for (size_t i = 0; i < in.q.size(); ++i) {
+    q.push_back(Turned(s, i, in.q[i]));
+    k.push_back(Turned(s, i, in.k[i]));
+  }
+  return [=](int64_t h, size_t i, size_t j) {
+    const int64_t kv = h / (s.n_head / s.n_kv_head);
+    return DotProduct(q[i].data() + h * s.d_k, k[j].data() + kv * s.d_k, s.d_k);
+  };
+}
+
+int64_t RingOf(const Shape& s, int64_t layer, int64_t kv) {
+  return layer == s.n_layer - 1 && kv == s.n_kv_head - 1 ? s.wide : s.ring;
+}
+
+// Codes of a key/value head's keys, of position 0 the sink's, and how much farther others are.
+std::vector<int32_t> Assign(const Shape& s, const OracleTensors& w, const std::string& name,
+                            int64_t kv, const Rows& k, std::vector<Values>& excess) {
+  const double* words = w.at(name + "assign").data() + kv * s.n_code * s.d_k;
+  const double* metric = w.at(name + "metric").data() + kv * s.d_k * s.d_k;
+  std::vector<int32_t> codes;
+  for (const Values& keys : k) {
+    Values distances;
+    for (int64_t c = 0; c < s.n_code; ++c) {
+      Values apart(keys.begin() + kv * s.d_k, keys.begin() + (kv + 1) * s.d_k);
+      for (int64_t e = 0; e < s.d_k; ++e) apart[static_cast<size_t>(e)] -= words[c * s.d_k + e];
+      const Values seen = Times(apart.data(), metric, s.d_k);
+      distances.push_back(DotProduct(seen.data(), seen.data(), s.d_k));
+    }
+    const auto best = std::ranges::min_element(distances);
+    codes.push_back(codes.empty() ? static_cast<int32_t>(s.n_code)
+                                  : static_cast<int32_t>(best - distances.begin()));
+    const double least = *best;
+    for (double& distance : distances) distance -= least;
+    excess.push_back(std::move(distances));
+  }
+  return codes;
+}
+
+// Exact within a head's ring, by the key's code beyond it.
+Score RingScores(const Shape& s, const OracleTensors& w, const std::string& p, int64_t layer,
+                 const Projected& in, OracleRun& run) {
+  const std::string name = p + "self_attn.conversion.";
+  const size_t tokens = in.k.size();
+  std::vector<std::vector<int32_t>> codes;  // [G][T]
+  std::vector<std::vector<Values>> excess(static_cast<size_t>(s.n_kv_head));
+  for (int64_t kv = 0; kv < s.n_kv_head; ++kv) {
+    codes.push_back(Assign(s, w, name, kv, in.k, excess[static_cast<size_t>(kv)]));
+  }
+  // Groups of heads, the shorter rings first.
+  for (const int64_t ring : {s.ring, s.wide}) {
+    std::vector<int32_t> of_group;
+    std::vector<Values> excess_of_group;
+    for (size_t t = 0; t < tokens; ++t) {
+      for (int64_t kv = 0; kv < s.n_kv_head; ++kv) {
+        if (RingOf(s, layer, kv) != ring) continue;
+        of_group.push_back(codes[static_cast<size_t>(kv)][t]);
+        excess_of_group.push_back(excess[static_cast<size_t>(kv)][t]);
+      }
+    }
+    if (of_group.empty()) continue;
+    run.codes.push_back(std::move(of_group));
+    run.excess.push_back(std::move(excess_of_group));
+  }
+  const Score near = RotaryScores(s, in);
+  return [=, &s, &w](int64_t h, size_t i, size_t j) {
+    const int64_t kv = h / (s.n_head / s.n_kv_head), ring = RingOf(s, layer, kv);
+    if (i - j < static_cast<size_t>(ring)) return near(h, i, j);
+    const auto head = [&](const Values& x, int64_t of) {
+      return Values(x.begin() + of * s.d_k, x.begin() + (of + 1) * s.d_k);
+    };
+    const Values q = head(in.q[i], h);
+    if (j == 0) {
+      const Values turned = Turned(s, static_cast<size_t>(ring), q);
+      return DotProduct(turned.data(), head(in.k[0], kv).data(), s.d_k);
+    }
+    const Values far = MeanTurned(s, ring, static_cast<int64_t>(i), q);
+    const Values mapped = Times(far.data(), w.at(name + "map").data() + h * s.d_k * s.d_k, s.d_k);
+    const int64_t code = codes[static_cast<size_t>(kv)][j];
+    const double* word = w.at(name + "score").data() + (kv * s.n_code + code) * s.d_k;
+    return DotProduct(mapped.data(), word, s.d_k) +
+           w.at(name + "bias")[static_cast<size_t>(h)] * std::sqrt(static_cast<double>(s.d_k));
+  };
+}
+
+void Attend(const Shape& s, const OracleTensors& w, int64_t layer, const std::string& p, Rows& x,
+            OracleRun& run) {
+  const Projected in = Project(s, w, p, x);
+  const Score scores = s.converted() ? RingScores(s, w, p, layer, in, run) : RotaryScores(s, in);
+  const Rows& v = in.v;
   for (size_t i = 0; i < x.size(); ++i) {
     Values out;
     for (int64_t h = 0; h < s.n_head; ++h) {
       const int64_t kv = h / (s.n_head / s.n_kv_head) * s.d_k;
       Values weight(i + 1, 0.0);
       for (size_t j = 0; j <= i; ++j) {
-        for (int64_t e = 0; e < s.d_k; ++e) {
-          weight[j] += q[i].data()[h * s.d_k + e] * k[j].data()[kv + e];
-        }
-        weight[j] /= std::sqrt(static_cast<double>(s.d_k));
+        weight[j] = scores(h, i, j) / std::sqrt(static_cast<double>(s.d_k));
       }
       const double top = *std::ranges::max_element(weight);
       double total = 0;
@@ -133,6 +269,14 @@ std::string RotaryJson(const Shape& s) {
                          {"tie_word_embeddings", s.tied},
                          {"prefill_chunk", s.prefill_chunk},
                          {"tokenizer", {{"type", "bytes"}}}};
+  if (s.converted()) {
+    json["conversion"] = {
+        {"version", 1},
+        {"codes", s.n_code},
+        {"trained_context", s.trained},
+        {"ring", s.ring},
+        {"wide", {{{"ring", s.wide}, {"heads", {{s.n_layer - 1, s.n_kv_head - 1}}}}}}};
+  }
   if (s.output_bias()) json["attention_bias"] = true;
   if (s.mlp_biases()) json["mlp_bias"] = true;
   return json.dump();
@@ -159,6 +303,14 @@ void ForEachRotaryTensor(
       load(attention + "q_norm.weight", {s.d_k}, Rounded::kNot);
       load(attention + "k_norm.weight", {s.d_k}, Rounded::kNot);
     }
+    if (s.converted()) {
+      const std::string conversion = attention + "conversion.";
+      load(conversion + "assign", {s.n_kv_head, s.n_code, s.d_k}, Rounded::kNot);
+      load(conversion + "metric", {s.n_kv_head, s.d_k, s.d_k}, Rounded::kNot);
+      load(conversion + "score", {s.n_kv_head, s.n_code, s.d_k}, Rounded::kNot);
+      load(conversion + "map", {s.n_head, s.d_k, s.d_k}, Rounded::kNot);
+      load(conversion + "bias", {s.n_head}, Rounded::kNot);
+    }
     linear(p + "mlp.gate_proj", s.d_ff, s.d_model, s.mlp_biases());
     linear(p + "mlp.up_proj", s.d_ff, s.d_model, s.mlp_biases());
     linear(p + "mlp.down_proj", s.d_model, s.d_ff, s.mlp_biases());
@@ -168,7 +320,7 @@ void ForEachRotaryTensor(
 }
 
 std::vector<std::vector<double>> RotaryLogits(const Shape& s, const OracleTensors& w,
-                                              const std::vector<int32_t>& tokens) {
+                                              const std::vector<int32_t>& tokens, OracleRun& run) {
   const Values& embedding = w.at("embed_tokens.weight");
   Rows x;
   for (const int32_t token : tokens) {
@@ -177,7 +329,7 @@ std::vector<std::vector<double>> RotaryLogits(const Shape& s, const OracleTensor
   }
   for (int64_t l = 0; l < s.n_layer; ++l) {
     const std::string p = "layers." + std::to_string(l) + ".";
-    Attend(s, w, p, x);
+    Attend(s, w, l, p, x, run);
     for (Values& row : x) Mlp(s, w, p, row);
   }
   const std::string head = s.tied ? "embed_tokens" : "lm_head";

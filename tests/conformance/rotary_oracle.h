@@ -21,9 +21,9 @@ void ForEachRotaryTensor(
     const Shape& shape,
     const std::function<void(const std::string&, std::vector<int64_t>, Rounded)>& load);
 
-// Logits of every token's place.
+// Logits of every token's place; of a converted model codes, too.
 std::vector<std::vector<double>> RotaryLogits(const Shape& shape, const OracleTensors& tensors,
-                                              const std::vector<int32_t>& tokens);
+                                              const std::vector<int32_t>& tokens, OracleRun& run);
 
 }  // namespace tvq::conformance
 

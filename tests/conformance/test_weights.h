@@ -48,6 +48,7 @@ class TestWeights : public WeightSource {
     if (ends_with("codebook.sum"))
       deviation = std::pow(static_cast<float>(tensor.shape.back()), -0.25F);
     if (name.starts_with("embed") || ends_with(".features")) deviation = 1;
+    if (ends_with("conversion.assign") || ends_with("conversion.score")) deviation = 1;
     std::vector<float> values(static_cast<size_t>(tensor.ElementCount()));
     for (float& v : values) v = mean + deviation * normal(random);
     if (ends_with("codebook.count")) {

@@ -64,14 +64,22 @@ class Layer {
   std::map<std::string, std::pair<const SectionInfo*, std::vector<std::byte>>> contents_;
 };
 
+// Codes that take turns: where keys are kept the last one is that of position 0 alone.
+int64_t TurningCodes(const Layer& layer) {
+  return layer.dim("acc_sum", 1) - (layer.Has("win_key") ? 1 : 0);
+}
+
 // Codes take turns at retiring; what they summed is the count times a value.
 void FillAccumulator(Layer& layer, int64_t position, Values& values) {
   const int64_t codes = layer.dim("acc_sum", 1), width = layer.dim("acc_sum", 2);
+  const int64_t turning = TurningCodes(layer);
   const int64_t retired = position - layer.dim("win_code", 1);
+  const int64_t first = turning < codes && retired > 0 ? 1 : 0;
   auto* const counts = layer.At<int64_t>("acc_count");
   auto* const sums = layer.At<float>("acc_sum");
   for (int64_t row = 0; row < layer.size("acc_count"); ++row) {
-    const int64_t n = retired / codes + (row % codes < retired % codes ? 1 : 0);
+    const int64_t code = row % codes, rest = retired - first;
+    const int64_t n = code == turning ? first : rest / turning + (code < rest % turning ? 1 : 0);
     counts[row] = n;
     for (int64_t i = 0; i < width; ++i) {
       sums[row * width + i] = values.NextValue() * static_cast<float>(n);
@@ -79,12 +87,14 @@ void FillAccumulator(Layer& layer, int64_t position, Values& values) {
   }
 }
 
-void FillWindow(Layer& layer, Values& values) {
-  const auto codes = static_cast<uint64_t>(layer.dim("acc_sum", 1));
-  const int64_t width = layer.dim("win_value", 2);
+void FillWindow(Layer& layer, int64_t position, Values& values) {
+  const auto turning = static_cast<uint64_t>(TurningCodes(layer));
+  const int64_t kept = layer.dim("win_code", 1), width = layer.dim("win_value", 2);
+  const bool sink = layer.Has("win_key") && position == kept;  // position 0 is in the window
   const auto set = layer.Setter("win_value");
   for (int64_t slot = 0; slot < layer.size("win_code"); ++slot) {
-    layer.At<int32_t>("win_code")[slot] = static_cast<int32_t>(values.Next() % codes);
+    layer.At<int32_t>("win_code")[slot] =
+        static_cast<int32_t>(sink && slot % kept == 0 ? turning : values.Next() % turning);
     for (int64_t i = 0; i < width; ++i) set(slot * width + i, values.NextValue());
   }
 }
@@ -101,17 +111,22 @@ void FillSums(Layer& layer, int64_t position, Values& values) {
   }
 }
 
+void FillValues(Layer& layer, const char* name, Values& values) {
+  const auto set = layer.Setter(name);
+  for (int64_t i = 0; i < layer.size(name); ++i) set(i, values.NextValue());
+}
+
 void Fill(Layer& layer, int64_t position, Values& values) {
   if (layer.Has("acc_sum")) {
     FillAccumulator(layer, position, values);
-    FillWindow(layer, values);
+    FillWindow(layer, position, values);
+    for (const char* name : {"win_key", "sink_key"}) {
+      if (layer.Has(name)) FillValues(layer, name, values);
+    }
   } else if (layer.Has("key_value_sum")) {
     FillSums(layer, position, values);
   } else {
-    for (const char* name : {"key", "value"}) {
-      const auto set = layer.Setter(name);
-      for (int64_t i = 0; i < layer.size(name); ++i) set(i, values.NextValue());
-    }
+    for (const char* name : {"key", "value"}) FillValues(layer, name, values);
   }
 }
 
