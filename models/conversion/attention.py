@@ -1,7 +1,7 @@
 """Attention of one kv head in its quadratic form: every query meets every key before it, in blocks of queries.
 
 Three kinds of scores, each a callable (begin, end) -> [r, end - begin, end], of the queries of a block and all keys before
-its end; keys ahead of a query are masked here. README.md has the formulas.
+its end, -infinity of keys ahead of a query. README.md has the formulas.
 """
 
 from typing import Callable, NamedTuple
@@ -40,21 +40,25 @@ def attend(values: torch.Tensor, scores: Callable) -> torch.Tensor:
     blocks = []
     for begin in range(0, length, BLOCK):
         end = min(begin + BLOCK, length)
-        ahead = distances(begin, end, 0) < 0
-        blocks.append(scores(begin, end).masked_fill(ahead, -torch.inf).softmax(-1) @ values[:end])
+        blocks.append(scores(begin, end).softmax(-1) @ values[:end])
     return torch.cat(blocks, 1)
 
 
-def distances(begin: int, end: int, first_key: int) -> torch.Tensor:
-    """t - u of the queries t from begin to end and the keys u from first_key to end."""
-    return torch.arange(begin, end)[:, None] - torch.arange(first_key, end)
+def distances(begin: int, end: int, first_key: int, last_key: int) -> torch.Tensor:
+    """t - u of the queries t from begin to end and the keys u from first_key to last_key."""
+    return torch.arange(begin, end)[:, None] - torch.arange(first_key, last_key)
+
+
+def without_ahead(scores: torch.Tensor, begin: int, end: int) -> torch.Tensor:
+    """Scores of queries from begin to end, whose last key is that of the last query."""
+    return scores.masked_fill(distances(begin, end, end - scores.shape[-1], end) < 0, -torch.inf)
 
 
 def all_exact(heads: Heads, positions: Positions, state: torch.dtype) -> Callable:
     """Softmax attention: every key is scored exactly."""
     queries = positions.own.of(heads.queries) * heads.factor
     keys = rounded(positions.own.of(heads.keys), state)
-    return lambda begin, end, first_key=0: queries[:, begin:end] @ keys[first_key:end].T
+    return lambda begin, end, first_key=0: without_ahead(queries[:, begin:end] @ keys[first_key:end].T, begin, end)
 
 
 def coded_beyond_ring(heads: Heads, positions: Positions, state: torch.dtype, ring: int, scorer: Scorer,
@@ -70,7 +74,7 @@ def coded_beyond_ring(heads: Heads, positions: Positions, state: torch.dtype, ri
         by_code = torch.cat([far[:, begin:end] @ scorer.words.T + scorer.bias[:, None, None], sink[:, begin:end, None]], -1)
         coded = by_code.index_select(-1, codes[:dropped])
         some_have = dropped - first  # keys that some of the queries have in their ring
-        beyond = distances(begin, end, first)[:, :some_have] >= ring
+        beyond = distances(begin, end, first, dropped) >= ring
         mixed = torch.where(beyond, coded[..., first:], near[..., :some_have])
         return torch.cat([coded[..., :first], mixed, near[..., some_have:]], -1)
 
@@ -84,10 +88,10 @@ def all_kept(heads: Heads, positions: Positions, state: torch.dtype, ring: int) 
     far = positions.beyond(ring).of(heads.queries) * heads.factor
 
     def scores(begin: int, end: int) -> torch.Tensor:
-        turned = queries[:, begin:end] @ keys[:end].T
+        turned = without_ahead(queries[:, begin:end] @ keys[:end].T, begin, end)
         if end <= positions.context:
             return turned
         late = (torch.arange(begin, end) >= positions.context)[:, None]
-        return torch.where(late & (distances(begin, end, 0) >= ring), far[:, begin:end] @ kept[:end].T, turned)
+        return torch.where(late & (distances(begin, end, 0, end) >= ring), far[:, begin:end] @ kept[:end].T, turned)
 
     return scores

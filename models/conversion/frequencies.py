@@ -19,7 +19,10 @@ def frequencies(rope: dict, head_dim: int) -> np.ndarray:
         raise ConfigError(f"rotary positions turn {turned} numbers of each head of {head_dim}, must be an even number above 0 "
                           "(head_dim, partial_rotary_factor)")
     powers = [FLOAT(theta ** float(FLOAT(i) / FLOAT(turned))) for i in range(0, turned, 2)]
-    kind = rope.get("rope_type", rope.get("type", "default"))
+    kind = rope.get("rope_type", rope.get("type"))
+    if kind is None and "factor" in rope:
+        raise ConfigError("rope_scaling has a factor and no rope_type, must have both or neither")
+    kind = kind or "default"
     if kind not in SCALINGS:
         raise ConfigError(f"the rope type is {kind!r}, must be one of {', '.join(SCALINGS)}")
     return np.array([SCALINGS[kind](FLOAT(1) / power, rope) for power in powers], FLOAT)
