@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -204,23 +205,77 @@ absl::Status Run(Model& model, const ExpectedSequence& expected, Mode mode, Comp
   return FeedAll(*feeder, expected.tokens, mode, checker);
 }
 
+// Notes the codes of a run, and replaces them.
+class CodeForcer {
+ public:
+  CodeForcer(const ExpectedSequence& expected, const Codes* forced, Comparison& result)
+      : expected_(expected), forced_(forced), result_(result) {
+    heads_ =
+        std::ssize(expected.codes) / std::max<int64_t>(1, static_cast<int64_t>(expected.length()));
+  }
+
+  void See(int64_t layer, Matrix<int32_t> codes) {
+    const auto n = static_cast<size_t>(codes.size());
+    const size_t before = result_.codes.size();
+    result_.codes.insert(result_.codes.end(), codes.data, codes.data + n);
+    if (forced_ != nullptr) {
+      std::copy_n(forced_->begin() + static_cast<int64_t>(before), n, codes.data);
+    } else if (!expected_.codes.empty()) {
+      TakeExpected(layer, codes);
+    }
+    // Position 0 has a code of its own in a converted model, which layers give it by themselves.
+    const auto first = position_ == 0 && heads_ > 0 ? static_cast<size_t>(codes.dim(1)) : 0;
+    for (size_t i = first; i < n; ++i) {
+      result_.other_codes += codes.data[i] == result_.codes[before + i] ? 0 : 1;
+    }
+  }
+
+  // Whether the model has the heads that codes are expected of.
+  absl::Status Check() const {
+    if (expected_.codes.empty() || forced_ != nullptr || end_ == heads_) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(expected_.name, ".codes: of ", heads_,
+                                                   " heads, must be of the model's ", end_));
+  }
+
+ private:
+  void TakeExpected(int64_t layer, Matrix<int32_t> codes) {
+    if (layer == 0) {
+      position_ += rows_;
+      end_ = 0;
+    }
+    rows_ = codes.dim(0);
+    const int64_t first = std::exchange(end_, end_ + codes.dim(1));
+    if (end_ > heads_) return;
+    for (int64_t row = 0; row < rows_; ++row) {
+      std::copy_n(expected_.codes.begin() + (position_ + row) * heads_ + first, codes.dim(1),
+                  codes.row(row));
+    }
+  }
+
+  const ExpectedSequence& expected_;
+  const Codes* const forced_;
+  Comparison& result_;
+  int64_t heads_ = 0;     // that codes are expected of
+  int64_t position_ = 0;  // of the call's first row
+  int64_t rows_ = 0;      // of the call
+  int64_t end_ = 0;       // heads of the layers that the call has come to
+};
+
 }  // namespace
 
 absl::StatusOr<Comparison> Compare(Model& model, const ExpectedSequence& expected, Mode mode,
                                    const Codes* forced) {
   Comparison result;
-  if (QuantizedKeys* keys = model.quantized_keys(); keys != nullptr) {
-    size_t next = 0;
-    keys->SetTap([&result, forced, next](int64_t, Matrix<int32_t> codes) mutable {
-      const auto n = static_cast<size_t>(codes.size());
-      result.codes.insert(result.codes.end(), codes.data, codes.data + n);
-      if (forced != nullptr)
-        std::copy_n(forced->begin() + static_cast<int64_t>(next), n, codes.data);
-      next += n;
-    });
+  QuantizedKeys* const keys = model.quantized_keys();
+  CodeForcer forcer(expected, forced, result);
+  if (keys == nullptr && !expected.codes.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(expected.name, ".codes: the model quantizes no keys"));
   }
-  const absl::Status status = Run(model, expected, mode, result);
-  if (QuantizedKeys* keys = model.quantized_keys(); keys != nullptr) keys->SetTap({});
+  if (keys != nullptr) keys->SetTap([&](int64_t layer, auto codes) { forcer.See(layer, codes); });
+  absl::Status status = Run(model, expected, mode, result);
+  if (keys != nullptr) keys->SetTap({});
+  if (status.ok()) status = forcer.Check();
   if (!status.ok()) return status;
   return result;
 }

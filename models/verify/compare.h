@@ -28,10 +28,12 @@ struct Comparison {
   int64_t target_count = 0;
   double expected_bits = 0;  // the same, as expected
   Codes codes;               // none where keys are not quantized
+  int64_t other_codes = 0;   // of them, that were replaced by others
 };
 
 // Feeds the sequence from an empty state: in prefill chunks, or token by token. `forced`, when
-// given, replaces the codes of the keys by those of an earlier run of the same mode.
+// given, replaces the codes of the keys by those of an earlier run of the same mode; else those
+// that are expected do, where there are any. INVALID_ARGUMENT when the model has other heads.
 absl::StatusOr<Comparison> Compare(Model& model, const ExpectedSequence& expected, Mode mode,
                                    const Codes* forced = nullptr);
 

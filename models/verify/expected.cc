@@ -23,6 +23,7 @@ class Reader {
     if (!tokens.ok()) return tokens.status();
     sequence.tokens = *std::move(tokens);
     const int64_t length = static_cast<int64_t>(sequence.tokens.size());
+    if (absl::Status s = ReadCodes(sequence); !s.ok()) return s;
 
     if (file_.Find(name + ".prompt_tokens") != nullptr) {
       absl::StatusOr<std::vector<int32_t>> prompt = Ids(name + ".prompt_tokens");
@@ -71,6 +72,25 @@ class Reader {
  private:
   absl::Status Error(const std::string& tensor, const std::string& problem) const {
     return absl::InvalidArgumentError(absl::StrCat(file_.path(), ": ", tensor, ": ", problem));
+  }
+
+  // Whether codes are the model's is the model's affair (Compare).
+  absl::Status ReadCodes(ExpectedSequence& sequence) const {
+    const std::string name = sequence.name + ".codes";
+    const HostTensor* tensor = file_.Find(name);
+    if (tensor == nullptr) return absl::OkStatus();
+    const HostTensor* prompt = file_.Find(sequence.name + ".prompt_tokens");
+    const int64_t length =
+        std::ssize(sequence.tokens) + (prompt == nullptr ? 0 : prompt->ElementCount());
+    if (tensor->dtype != HostDType::kI32 || tensor->shape.size() != 2 ||
+        tensor->shape[0] != length || tensor->shape[1] == 0) {
+      return Error(name,
+                   absl::StrCat("is ", std::string(DTypeName(tensor->dtype)), " ",
+                                ShapeString(tensor->shape), ", must be I32 [", length, ", heads]"));
+    }
+    sequence.codes.resize(static_cast<size_t>(tensor->ElementCount()));
+    std::memcpy(sequence.codes.data(), tensor->data, tensor->ByteSize());
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::vector<int32_t>> Ids(const std::string& name) const {

@@ -5,6 +5,9 @@
 //   NAME.target_logprobs  float32 [T-1]        entry i = log p(token i+1 | tokens 0..i)
 //   NAME.last_logprobs    float32 [R, vocab]   the last R rows
 // or, of an encoder, NAME.vectors float32 [T, width], one of each position;
+// where keys are quantized perhaps
+//   NAME.codes            int32 [T, heads]     of every position's key, of a continuation with the
+//                         prompt's: by layer, of a converted model the shorter rings first, by head
 // and a greedy continuation `NAME.prompt_tokens` [P], `NAME.tokens` [T], `NAME.logprobs` [T].
 #ifndef TVQ_MODELS_VERIFY_EXPECTED_H_
 #define TVQ_MODELS_VERIFY_EXPECTED_H_
@@ -26,9 +29,14 @@ struct ExpectedSequence {
   bool encoded = false;        // rows are vectors, and there is nothing else
   std::vector<float> targets;  // [T-1] or empty
 
+  std::vector<int32_t> codes;  // [T, heads], or empty
+
   bool greedy = false;
   std::vector<int32_t> prompt;        // greedy only
   std::vector<float> token_logprobs;  // greedy only, [T]
+
+  // Positions that are fed.
+  size_t length() const { return prompt.size() + tokens.size(); }
 };
 
 // INVALID_ARGUMENT naming file and tensor when a tensor is missing or misshapen.

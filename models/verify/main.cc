@@ -4,8 +4,8 @@
 // continuations equal. bfloat16, int8 and int4: a key near the border of two codes may change its
 // code, so rounding is measured with the codes of a float32 run forced, and the free run is
 // reported by its rate of flipped codes and its change in bits per token. Texts so long that even
-// float32 flips a code are compared by --codes-of, which forces the codes that another device
-// chose.
+// float32 flips a code are compared with the codes that the file holds, or by --codes-of, which
+// forces those that another device chose.
 
 #include <algorithm>
 #include <cmath>
@@ -78,6 +78,11 @@ absl::StatusOr<bool> VerifyFloat32(Loaded& float32, const ExpectedSequence& sequ
   if (sequence.greedy) {
     std::printf("  greedy tokens that differ: %lld", static_cast<long long>(c->greedy_mismatches));
   }
+  if (!sequence.codes.empty()) {
+    std::printf("  codes forced: %.4f%% would be others",
+                100.0 * static_cast<double>(c->other_codes) /
+                    static_cast<double>(std::max<size_t>(1, c->codes.size())));
+  }
   std::printf("  %s\n", ok ? "ok" : "BEYOND 1e-4");
   return ok;
 }
@@ -113,9 +118,12 @@ absl::StatusOr<bool> VerifyRounded(Loaded& float32, Loaded& rounded,
                                    const ExpectedSequence& sequence, Mode mode, double spread) {
   absl::StatusOr<Comparison> exact = Compare(*float32.model, sequence, mode);
   if (!exact.ok()) return exact.status();
-  absl::StatusOr<Comparison> forced = Compare(*rounded.model, sequence, mode, &exact->codes);
+  absl::StatusOr<Comparison> forced =
+      Compare(*rounded.model, sequence, mode, sequence.codes.empty() ? &exact->codes : nullptr);
   if (!forced.ok()) return forced.status();
-  absl::StatusOr<Comparison> free = Compare(*rounded.model, sequence, mode);
+  ExpectedSequence own = sequence;
+  own.codes.clear();
+  absl::StatusOr<Comparison> free = Compare(*rounded.model, own, mode);
   if (!free.ok()) return free.status();
 
   const double change = BitsPerToken(free->target_bits, free->target_count) -
