@@ -18,6 +18,7 @@
   OP(gated_output, GatedOutput, __VA_ARGS__)                          \
   OP(qkvg_projection, QkvgProjection, __VA_ARGS__)                    \
   OP(rotary_angles, RotaryAngles, __VA_ARGS__)                        \
+  OP(position_rows, PositionRows, __VA_ARGS__)                        \
   OP(rotary_heads, RotaryHeads, __VA_ARGS__)                          \
   OP(pack_head_keys, PackHeadKeys, __VA_ARGS__)                       \
   OP(head_scores, HeadScores, __VA_ARGS__)                            \
@@ -36,7 +37,6 @@
   OP(sample, Sample, __VA_ARGS__)
 // ... and those of the CPU alone.
 #define TVQ_CPU_OPS(OP, ...)                              \
-  OP(position_rows, PositionRows, __VA_ARGS__)            \
   OP(ring_decode_scores, RingDecodeScores, __VA_ARGS__)   \
   OP(ring_prefill_scores, RingPrefillScores, __VA_ARGS__) \
   OP(vq_take_back, VqTakeBack, __VA_ARGS__)               \

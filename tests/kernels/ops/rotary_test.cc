@@ -1,5 +1,6 @@
 #include "kernels/ops/rotary.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "gmock/gmock.h"
@@ -15,8 +16,14 @@ struct HeadShape {
   int64_t width() const { return (heads + kv_heads) * key + kv_heads * value; }
 };
 
+// What queries for far keys and for the sink are turned by, [rows, turned] and [turned].
+struct FarTurns {
+  std::vector<float> angles, sink;
+};
+
 struct Turned {
   std::vector<float> q, k, v;
+  std::vector<float> q_far, q_sink, k_plain;
 };
 
 class RotaryTest : public testing::TestWithParam<DeviceCase> {
@@ -27,22 +34,24 @@ class RotaryTest : public testing::TestWithParam<DeviceCase> {
   }
 
   static std::vector<float> Angles(Device& device, const std::vector<int64_t>& positions,
-                                   const std::vector<float>& frequencies) {
+                                   const std::vector<float>& frequencies, bool exact = false) {
     const auto rows = std::ssize(positions), half = std::ssize(frequencies);
     const DeviceArray<int64_t> at(device, positions);
     const DeviceArray<float> by(device, frequencies);
     const DeviceArray<float> out(
         device, std::vector<float>(positions.size() * 2 * frequencies.size(), NAN));
     const absl::Status status = RotaryAngles(
-        device, {{at.data(), {rows}}, {by.data(), {half}}, {out.data(), {rows, 2 * half}}});
+        device, {{at.data(), {rows}}, {by.data(), {half}}, {out.data(), {rows, 2 * half}}, exact});
     EXPECT_TRUE(status.ok()) << status.ToString();
     return out.Read();
   }
 
+  // Rows of `projected` have `column` numbers ahead of the heads' and as many behind them.
   static Turned Heads(Device& device, const HeadShape& shape, const std::vector<float>& projected,
                       const std::vector<float>& angles, const std::vector<float>& gains,
-                      float scale = 0.5F) {
-    const int64_t rows = std::ssize(projected) / shape.width();
+                      float scale = 0.5F, int64_t column = 0, const FarTurns& far = {}) {
+    const int64_t columns = shape.width() + 2 * column;
+    const int64_t rows = std::ssize(projected) / columns;
     const auto [heads, kv_heads, key, value, turned] = shape;
     const auto room = [&](int64_t count) {
       return std::vector<float>(static_cast<size_t>(rows * count), NAN);
@@ -50,8 +59,12 @@ class RotaryTest : public testing::TestWithParam<DeviceCase> {
     const DeviceArray<float> in(device, projected), at(device, angles), gain(device, gains);
     const DeviceArray<float> q(device, room(heads * key)), k(device, room(kv_heads * key)),
         v(device, room(kv_heads * value));
+    const DeviceArray<float> far_at(device, far.angles), sink_at(device, far.sink);
+    const DeviceArray<float> q_far(device, room(heads * key)), q_sink(device, room(heads * key)),
+        k_plain(device, room(kv_heads * key));
     RotaryHeadsArgs args;
-    args.projected = {in.data(), {rows, shape.width()}};
+    args.projected = {in.data(), {rows, columns}};
+    args.column = column;
     if (!gains.empty()) {
       args.q_gain = {gain.data(), {key}};
       args.k_gain = {gain.data() + key, {key}};
@@ -62,9 +75,33 @@ class RotaryTest : public testing::TestWithParam<DeviceCase> {
     args.q = {q.data(), {rows, heads, key}};
     args.k = {k.data(), {rows, kv_heads, key}};
     args.v = {v.data(), {rows, kv_heads, value}};
+    if (!far.angles.empty()) {
+      args.far_angles = {far_at.data(), {rows, turned}};
+      args.sink_angles = {sink_at.data(), {turned}};
+      args.q_far = {q_far.data(), {rows, heads, key}};
+      args.q_sink = {q_sink.data(), {rows, heads, key}};
+      args.k_plain = {k_plain.data(), {rows, kv_heads, key}};
+    }
     const absl::Status status = RotaryHeads(device, args);
     EXPECT_TRUE(status.ok()) << status.ToString();
-    return {q.Read(), k.Read(), v.Read()};
+    return {q.Read(), k.Read(), v.Read(), q_far.Read(), q_sink.Read(), k_plain.Read()};
+  }
+
+  // Of a turned pair two products and a sum are rounded, then the scale: 4 roundings of at most the
+  // pair's length; the norm of a head adds half of gamma_(K+2) and four.
+  static void ExpectHeads(const std::vector<float>& found, const std::vector<float>& wanted,
+                          int64_t key, bool normed) {
+    ASSERT_EQ(found.size(), wanted.size());
+    for (size_t head = 0; head < wanted.size(); head += static_cast<size_t>(key)) {
+      float largest = 0;
+      for (size_t i = 0; i < static_cast<size_t>(key); ++i) {
+        largest = std::max(largest, std::abs(wanted[head + i]));
+      }
+      const double bound = std::sqrt(2.0) * largest * Gamma(normed ? key + 12 : 6);
+      for (size_t i = 0; i < static_cast<size_t>(key); ++i) {
+        ASSERT_NEAR(found[head + i], wanted[head + i], bound) << "key " << key << " " << i;
+      }
+    }
   }
 
   std::unique_ptr<Device> device_;
@@ -84,8 +121,55 @@ TEST_P(RotaryTest, AnglesAgreeWithTheReferenceFarOut) {
   EXPECT_EQ(Angles(*device_, {}, frequencies).size(), 0U);
 }
 
-// Of a turned pair two products and a sum are rounded, then the scale: 4 roundings of at most the
-// pair's length; the norm of a head adds half of gamma_(K+2) and four.
+// The product of a position below 2^29 and a frequency is a float64 number.
+TEST_P(RotaryTest, ExactAnglesAreThoseOfThePosition) {
+  const std::vector<int64_t> positions = {0, 1, 8001, 10'000'001, 134'217'727, 536'870'911};
+  const std::vector<float> frequencies = {1, 0.7498942F, 0.1F, 1.3e-3F, 1e-5F};
+  const size_t half = frequencies.size();
+  const std::vector<float> out = Angles(*device_, positions, frequencies, true);
+  const std::vector<float> rounded = Angles(*device_, positions, frequencies);
+  double farthest = 0;
+  for (size_t n = 0; n < positions.size(); ++n) {
+    for (size_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(positions[n]) * frequencies[i];
+      const size_t at = n * 2 * half + i;
+      EXPECT_NEAR(out[at], std::cos(angle), kRounding) << positions[n] << " " << i;
+      EXPECT_NEAR(out[at + half], std::sin(angle), kRounding) << positions[n] << " " << i;
+      farthest = std::max(farthest, std::abs(rounded[at] - std::cos(angle)));
+    }
+  }
+  EXPECT_GT(farthest, 0.1);
+}
+
+TEST_P(RotaryTest, PositionRowsStayWithinTheTable) {
+  const auto rows = [&](const std::vector<int64_t>& positions, int64_t table_rows) {
+    constexpr int64_t kColumns = 70;
+    const std::vector<float> table = RandomFloats(table_rows * kColumns, 1);
+    const auto count = std::ssize(positions);
+    const DeviceArray<int64_t> at(*device_, positions);
+    const DeviceArray<float> from(*device_, table);
+    const DeviceArray<float> out(*device_, std::vector<float>(positions.size() * kColumns, NAN));
+    const absl::Status status =
+        PositionRows(*device_, {.positions = {at.data(), {count}},
+                                .first = 100,
+                                .table = {from.data(), {table_rows, kColumns}},
+                                .out = {out.data(), {count, kColumns}}});
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    // The number of each row in the table, -1 of one that is not there.
+    const std::vector<float> found = out.Read();
+    std::vector<int64_t> numbers;
+    for (auto row = found.begin(); row != found.end(); row += kColumns) {
+      const auto same = std::search(table.begin(), table.end(), row, row + kColumns);
+      numbers.push_back(same == table.end() ? -1 : (same - table.begin()) / kColumns);
+    }
+    return numbers;
+  };
+  EXPECT_THAT(rows({0, 99, 100, 101, 103, 104, 105, 1'000'000'000'000}, 5),
+              testing::ElementsAre(0, 0, 0, 1, 3, 4, 4, 4));
+  EXPECT_THAT(rows({7, 100, 101}, 1), testing::ElementsAre(0, 0, 0));
+  EXPECT_THAT(rows({}, 5), testing::IsEmpty());
+}
+
 TEST_P(RotaryTest, HeadsAgreeWithTheReference) {
   const HeadShape shapes[] = {{9, 3, 64, 64, 64},    {2, 2, 16, 24, 16}, {6, 2, 20, 8, 8},
                               {4, 1, 128, 128, 128}, {3, 3, 6, 5, 6},    {1, 1, 7, 3, 0}};
@@ -105,22 +189,43 @@ TEST_P(RotaryTest, HeadsAgreeWithTheReference) {
         const Turned out = Heads(*device_, shape, x, angles, gains);
         const Turned expected = Heads(*reference_, shape, x, angles, gains);
         EXPECT_EQ(out.v, expected.v);
-        const auto check = [&](const std::vector<float>& found, const std::vector<float>& wanted) {
-          for (size_t head = 0; head < wanted.size(); head += static_cast<size_t>(shape.key)) {
-            float largest = 0;
-            for (size_t i = 0; i < static_cast<size_t>(shape.key); ++i) {
-              largest = std::max(largest, std::abs(wanted[head + i]));
-            }
-            const double bound = std::sqrt(2.0) * largest * Gamma(normed ? shape.key + 12 : 6);
-            for (size_t i = 0; i < static_cast<size_t>(shape.key); ++i) {
-              ASSERT_NEAR(found[head + i], wanted[head + i], bound)
-                  << "key " << shape.key << " " << i;
-            }
-          }
-        };
-        check(out.q, expected.q);
-        check(out.k, expected.k);
+        ExpectHeads(out.q, expected.q, shape.key, normed);
+        ExpectHeads(out.k, expected.k, shape.key, normed);
       }
+    }
+  }
+}
+
+// Heads amid other columns, with all that layers of codes for far keys take beside q, k and v,
+// which stay the same to the bit. Turns for far keys have any length.
+TEST_P(RotaryTest, HeadsForFarKeysAgreeWithTheReference) {
+  const HeadShape shapes[] = {{9, 3, 64, 64, 64}, {2, 1, 12, 5, 12}, {6, 2, 20, 8, 8}};
+  constexpr int64_t kRows = 5, kColumn = 3;
+  for (const HeadShape& shape : shapes) {
+    for (const bool normed : {false, true}) {
+      const int64_t columns = shape.width() + 2 * kColumn;
+      const std::vector<float> x = RandomFloats(kRows * columns, 1, 3);
+      std::vector<float> alone;
+      for (int64_t n = 0; n < kRows; ++n) {
+        const auto first = x.begin() + n * columns + kColumn;
+        alone.insert(alone.end(), first, first + shape.width());
+      }
+      const std::vector<float> angles = RandomFloats(kRows * shape.turned, 2);
+      const FarTurns far{RandomFloats(kRows * shape.turned, 3), RandomFloats(shape.turned, 4)};
+      const std::vector<float> gains =
+          normed ? RandomFloats(2 * shape.key, 5) : std::vector<float>();
+      const Turned out = Heads(*device_, shape, x, angles, gains, 0.25F, kColumn, far);
+      const Turned expected = Heads(*reference_, shape, x, angles, gains, 0.25F, kColumn, far);
+      const Turned near = Heads(*device_, shape, alone, angles, gains, 0.25F);
+      EXPECT_EQ(out.q, near.q);
+      EXPECT_EQ(out.k, near.k);
+      EXPECT_EQ(out.v, near.v);
+      ExpectHeads(out.q, expected.q, shape.key, normed);
+      ExpectHeads(out.q_far, expected.q_far, shape.key, normed);
+      ExpectHeads(out.q_sink, expected.q_sink, shape.key, normed);
+      ExpectHeads(out.k_plain, expected.k_plain, shape.key, normed);
+      if (!normed) EXPECT_EQ(out.k_plain, expected.k_plain);
+      EXPECT_TRUE(std::isnan(near.q_far[0]) && std::isnan(near.k_plain[0]));
     }
   }
 }
