@@ -25,6 +25,8 @@
   OP(features, Features, __VA_ARGS__)                                 \
   OP(turned_decode_scores, TurnedDecodeScores, __VA_ARGS__)           \
   OP(turned_prefill_scores, TurnedPrefillScores, __VA_ARGS__)         \
+  OP(ring_decode_scores, RingDecodeScores, __VA_ARGS__)               \
+  OP(ring_prefill_scores, RingPrefillScores, __VA_ARGS__)             \
   OP(vq_assign, VqAssign, __VA_ARGS__)                                \
   OP(vq_scores, VqScores, __VA_ARGS__)                                \
   OP(vq_decode_attention, VqDecodeAttention, __VA_ARGS__)             \
@@ -36,11 +38,9 @@
   OP(token_logprobs, TokenLogprobs, __VA_ARGS__)                      \
   OP(sample, Sample, __VA_ARGS__)
 // ... and those of the CPU alone.
-#define TVQ_CPU_OPS(OP, ...)                              \
-  OP(ring_decode_scores, RingDecodeScores, __VA_ARGS__)   \
-  OP(ring_prefill_scores, RingPrefillScores, __VA_ARGS__) \
-  OP(vq_take_back, VqTakeBack, __VA_ARGS__)               \
-  OP(vq_collect, VqCollect, __VA_ARGS__)                  \
+#define TVQ_CPU_OPS(OP, ...)                \
+  OP(vq_take_back, VqTakeBack, __VA_ARGS__) \
+  OP(vq_collect, VqCollect, __VA_ARGS__)    \
   OP(vq_encoder_attention, VqEncoderAttention, __VA_ARGS__)
 #define TVQ_OPS(OP, ...)          \
   TVQ_COMMON_OPS(OP, __VA_ARGS__) \
