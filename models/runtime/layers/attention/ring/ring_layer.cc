@@ -45,11 +45,6 @@ void RingLayer::Reserve(int64_t rows, WorkingMemory& memory) {
   attention_.Reserve(memory);
 }
 
-absl::Status RingLayer::CheckDevice() {
-  if (Supports<RingDecodeScoresArgs>(device_)) return absl::OkStatus();
-  return absl::UnimplementedError("the device has no attention of converted models, must be cpu");
-}
-
 absl::Status RingLayer::Score(int64_t rows) {
   RotaryHeadsArgs heads;
   of_.projection.Fill(of_.group, rows, heads);

@@ -41,7 +41,6 @@ class RingLayer : public Layer {
 
   void Load(WeightLoader& loader) override { attention_.Load(loader); }
   void Reserve(int64_t rows, WorkingMemory& memory) override;
-  absl::Status CheckDevice() override;
   const LayerParts& parts() const override { return attention_.parts(); }
   size_t view_bytes() const override { return sizeof(VqState); }
   void View(const PartMemory& memory, std::byte* view) const override {
