@@ -43,6 +43,8 @@ ALLOWED = {
     "models/runtime/stack": KERNELS + RUNTIME,
     **{layer: KERNELS + STACK for layer in LAYERS},
     **{kind: KERNELS + STACK + [ATTENTION] for kind in ATTENTION_KINDS},
+    # Heads with rotary positions and a ring; beyond that attention over codes.
+    f"{ATTENTION}/ring": KERNELS + STACK + [ATTENTION, f"{ATTENTION}/rotary", f"{ATTENTION}/vq"],
     "models/runtime/families/transformer": KERNELS + STACK + LAYERS,
     "models/runtime/families/encoder": KERNELS + STACK + LAYERS + ["models/runtime/families/transformer"],
     "models/runtime/families": KERNELS + STACK + LAYERS + ATTENTION_KINDS + ["models/runtime/families/transformer",
