@@ -213,7 +213,7 @@ __device__ void LoadQueries(const Call& call, const Queries& of, int64_t begin, 
 }
 
 template <typename T, int kOwn>
-__global__ void __launch_bounds__(kThreads) RingPositionsKernel(Call call) {
+__global__ void __launch_bounds__(kThreads, 3) RingPositionsKernel(Call call) {
   LetSuccessorBegin();
   WaitForPredecessor();
   const VqShape& shape = call.shape;
