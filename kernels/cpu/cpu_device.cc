@@ -47,9 +47,8 @@ absl::StatusOr<Buffer> CpuDevice::Allocate(size_t bytes) {
   if (bytes == 0) return Buffer();
   if (bytes > kLargest) return NoMemory(bytes);
   if (bytes < kHugePage) {
-    Buffer memory = AllocateSmall(bytes);
+    Buffer memory = small_.Take(bytes);
     if (memory.data() == nullptr) return NoMemory(bytes);
-    std::memset(memory.data(), 0, bytes);
     return memory;
   }
   const size_t size = MappedBytes(bytes);

@@ -56,6 +56,7 @@ class CpuDevice : public Device {
  private:
   void* ScratchBytes(size_t slot, size_t bytes);
 
+  SmallBlocks small_;
   ThreadPool pool_;
   DotInstructions dot_;
   std::string description_;

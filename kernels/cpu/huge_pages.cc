@@ -6,6 +6,13 @@
 #include <cstdint>
 
 namespace tvq {
+namespace {
+
+constexpr size_t kLine = 64;
+// A mapping of small blocks. What is not touched takes no memory.
+constexpr size_t kSmallBlocks = 16 * kHugePage;
+
+}  // namespace
 
 // Huge pages spare the reader of weights and states most of its TLB misses. What is mapped around
 // the aligned block is given back.
@@ -32,6 +39,30 @@ BlockSource HugePageSource() {
               },
           // Before an unmap, too: something else may be mapped there next.
           .wake = [](void* data, size_t size) { ASAN_UNPOISON_MEMORY_REGION(data, size); }};
+}
+
+// Between two blocks lies a line that no one has: AddressSanitizer reports whoever touches it.
+Buffer SmallBlocks::Take(size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  const size_t taken = (bytes + kLine - 1) / kLine * kLine + kLine;
+  if (left_ < taken) {
+    void* data = MapHuge(kSmallBlocks);
+    if (data == nullptr) return Buffer();
+    ASAN_POISON_MEMORY_REGION(data, kSmallBlocks);
+    next_ = static_cast<std::byte*>(data);
+    left_ = kSmallBlocks;
+    mapping_ = {next_, [](std::byte* mapped) {
+                  ASAN_UNPOISON_MEMORY_REGION(mapped, kSmallBlocks);
+                  munmap(mapped, kSmallBlocks);
+                }};
+  }
+  std::byte* block = next_;
+  next_ += taken;
+  left_ -= taken;
+  ASAN_UNPOISON_MEMORY_REGION(block, bytes);
+  return Buffer(block, bytes, [mapping = mapping_, bytes](void* freed) {
+    ASAN_POISON_MEMORY_REGION(freed, bytes);
+  });
 }
 
 }  // namespace tvq
