@@ -44,8 +44,7 @@ inline StackLayers MixedLayers(const TransformerConfig& config, const StateReads
   TransformerConfig linear = config;
   linear.n_code = 0;
   VqTables tables(config);
-  if (reads.skip_mass > 0)
-    tables.row_reads = std::make_shared<RowReads>(device);
+  if (reads.skip_mass > 0) tables.row_reads = std::make_shared<RowReads>(device);
   StackLayers made;
   made.layers = MakeBlocks(config, device, [&](int64_t block) -> std::unique_ptr<AttentionCore> {
     if (block % 3 == 0) {

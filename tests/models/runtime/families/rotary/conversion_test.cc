@@ -64,7 +64,8 @@ TEST(ConversionTest, NamesTheFieldThatIsWrong) {
   };
   EXPECT_EQ(error([](json&) {}), "none");
   EXPECT_EQ(error([](json& c) { c.erase("wide"); }), "none");
-  EXPECT_THAT(error([](json& c) { c = 3; }), HasSubstr("conversion must be an object"));
+  EXPECT_THAT(error([](json& c) { c = 3; }),
+              HasSubstr("\"conversion\" is 3; it must be an object"));
   EXPECT_THAT(error([](json& c) { c["version"] = 2; }), HasSubstr("conversion.version"));
   EXPECT_THAT(error([](json& c) { c.erase("codes"); }), HasSubstr("conversion.codes"));
   EXPECT_THAT(error([](json& c) { c["trained_context"] = 192; }),
@@ -72,7 +73,7 @@ TEST(ConversionTest, NamesTheFieldThatIsWrong) {
   EXPECT_THAT(error([](json& c) { c["ring"] = 65; }), HasSubstr("be a multiple of 64"));
   EXPECT_THAT(error([](json& c) { c["ring"] = 320; }), HasSubstr("conversion.ring"));
   EXPECT_THAT(error([](json& c) { c["wide"] = 1; }),
-              HasSubstr("conversion.wide must be a list of objects"));
+              HasSubstr("\"conversion.wide\" is 1; it must be a list of objects"));
   EXPECT_THAT(error([](json& c) { c["wide"][0]["ring"] = 512; }),
               HasSubstr("conversion.wide[0].ring"));
   EXPECT_THAT(
