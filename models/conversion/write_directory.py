@@ -44,7 +44,8 @@ def write_directory(source, codes_path, out, ring: int, wide: dict, grow=frozens
     fields = json.loads((source / "config.json").read_text(encoding="utf-8"))
     context = context or fields.get("max_position_embeddings")
     if context is None:
-        raise ConfigError(f"{source / 'config.json'} has no max_position_embeddings: --context must say what the model was trained with")
+        raise ConfigError(f"{source / 'config.json'} has no max_position_embeddings: --context must say what the model was "
+                          "trained with")
     layers = read_codes(codes_path, config)
     conversion = Conversion(codes=layers[0]["assign"].shape[1], context=context, ring=ring, wide=dict(wide), grow=frozenset(grow))
     check_conversion(conversion, config)

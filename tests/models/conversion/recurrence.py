@@ -28,7 +28,7 @@ class KvHead:
         own = slice(number * readers, (number + 1) * readers)
         self.assign, self.metric, self.score = (tensors[name][number] for name in ("assign", "metric", "score"))
         self.map, self.bias = tensors["map"][own], tensors["bias"][own]
-        self.position, self.kept = 0, collections.deque()
+        self.position, self.kept, self.means = 0, collections.deque(), {}
         self.counts = np.zeros(conversion.codes + 1)
         self.sums = np.zeros((conversion.codes + 1, self.config.head_dim))
 
@@ -37,7 +37,12 @@ class KvHead:
         return turned.real.astype(np.float32) + 1j * turned.imag.astype(np.float32).astype(np.float64)
 
     def mean_rotation(self, t):
-        distances = range(self.ring, max(self.ring, min(t, self.context - 1)) + 1)
+        last = max(self.ring, min(t, self.context - 1))
+        if last not in self.means:
+            self.means[last] = self.mean_of(range(self.ring, last + 1))
+        return self.means[last]
+
+    def mean_of(self, distances):
         mean = sum(np.exp(1j * self.frequencies * d) / d for d in distances) / sum(1 / d for d in distances)
         return mean.real.astype(np.float32) + 1j * mean.imag.astype(np.float32).astype(np.float64)
 
@@ -57,15 +62,14 @@ class KvHead:
             self.counts[old_code] += 1
             self.sums[old_code] += old_value
         self.kept.append((self.round(turn(key, self.rotation(t))), self.round(value), code))
+        keys, values = (np.stack(kept) for kept in list(zip(*self.kept))[:2])
         mean, own, at_ring, outputs = self.mean_rotation(t), self.rotation(t), self.rotation(self.ring), []
         for query, mapping, bias in zip(queries, self.map, self.bias):
             far = turn(query, mean) @ mapping
             by_code = np.append(factor * self.score @ far + bias, factor * turn(query, at_ring) @ self.sink)
-            turned = turn(query, own)
-            near = [np.exp(factor * turned @ other) for other, _, _ in self.kept]
-            mass = (self.counts * np.exp(by_code)).sum() + sum(near)
-            values = np.exp(by_code) @ self.sums + sum(weight * other for weight, (_, other, _) in zip(near, self.kept))
-            outputs.append(values / mass)
+            near = np.exp(factor * keys @ turn(query, own))
+            mass = self.counts @ np.exp(by_code) + near.sum()
+            outputs.append((np.exp(by_code) @ self.sums + near @ values) / mass)
         return np.array(outputs), code
 
     def grow_step(self, queries, key, value):
@@ -73,13 +77,14 @@ class KvHead:
         self.position += 1
         kept = self.round(key)
         self.kept.append((kept, turn(kept, self.rotation(t)), self.round(value)))
+        values = np.stack([other for _, _, other in self.kept])
         mean, own, outputs = self.mean_rotation(t), self.rotation(t), []
         for query in queries:
             far, turned = turn(query, mean), turn(query, own)
             scores = [far @ as_kept if t >= self.context and t - u >= self.ring else turned @ at_its_place
                       for u, (as_kept, at_its_place, _) in enumerate(self.kept)]
             weights = np.exp(factor * np.array(scores))
-            outputs.append(sum(weight * other for weight, (_, _, other) in zip(weights, self.kept)) / weights.sum())
+            outputs.append(weights @ values / weights.sum())
         return np.array(outputs), NO_CODES
 
 

@@ -56,7 +56,7 @@ def test_heads_with_a_ring_of_their_own_score_by_what_assigns(tmp_path, sources)
     out = written(tmp_path, sources / "llama_gqa", codes, wide={(1, 1): 128}, grow={(2, 0)})
     tensors = read_tensors(out)
     for layer, head in ((1, 1), (2, 0)):
-        of_layer = {kind: tensors[f"model.layers.{layer}.self_attn.conversion.{kind}"] for kind in ("assign", "score", "map", "bias")}
+        of_layer = {kind: tensors[f"model.layers.{layer}.self_attn.conversion.{kind}"] for kind in ("score", "map", "bias")}
         assert np.array_equal(of_layer["score"][head], codes[f"layers.{layer}.assign"][head])
         assert np.array_equal(of_layer["score"][1 - head], codes[f"layers.{layer}.score"][1 - head])
         own, others = slice(3 * head, 3 * head + 3), slice(3 - 3 * head, 6 - 3 * head)
@@ -107,7 +107,8 @@ def renamed(codes, old, new):
     (lambda codes: {**codes, "layers.0.assign": codes["layers.0.bias"]}, r"layers.0.assign has shape \[6\]"),
     (lambda codes: {**codes, "layers.0.bias": codes["layers.0.bias"].astype(np.float64)},
      "layers.0.bias is float64, must be float32"),
-    (lambda codes: {**codes, "layers.1.metric": codes["layers.1.metric"] * np.inf}, "layers.1.metric has values that are not finite"),
+    (lambda codes: {**codes, "layers.1.metric": codes["layers.1.metric"] * np.inf},
+     "layers.1.metric has values that are not finite"),
 ])
 def test_refuses_codes_that_do_not_fit(tmp_path, sources, change, message):
     with pytest.raises(CodesError, match=message):
