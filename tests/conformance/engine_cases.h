@@ -27,11 +27,12 @@ struct EngineCase {
   int threads = 1;  // of the CPU
   std::string kind = "transformer_vq";
   std::string block = "gated";
+  bool converted = false;  // of a family with rotary positions
 
   // Kernels run on fibers here: a thousand times slower than elsewhere, so once, with one type. The
   // others' kernels are the models' tests'.
   bool stand_in() const { return device.name == "cuda_stand_in"; }
-  bool cached() const { return device.name == "cpu" && kind == "qwen3"; }
+  bool cached() const { return device.name == "cpu" && kind == "qwen3" && !converted; }
   bool drafts() const { return device.name == "cpu" && kind != "linear_transformer"; }
 };
 
@@ -53,13 +54,18 @@ inline std::vector<EngineCase> EngineCases() {
   }
   cases.push_back({{"cpu", ""}, DType::kFloat32, 3, "qwen3", "standard"});
   cases.push_back({{"cuda", ""}, DType::kFloat32, 1, "qwen3", "standard"});
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt8}) {
+    cases.push_back({{"cpu", ""}, dtype, 3, "llama", "standard", true});
+  }
+  cases.push_back({{"cuda", ""}, DType::kBFloat16, 1, "llama", "standard", true});
   return cases;
 }
 
 inline std::string NameOf(const EngineCase& c) {
   return NameOf(c.device) + "_" + Name(c.dtype) +
          (c.device.name == "cpu" ? "_" + std::to_string(c.threads) + "_threads" : "") +
-         (c.kind == "transformer_vq" ? "" : "_" + c.kind + "_" + c.block);
+         (c.kind == "transformer_vq" ? "" : "_" + c.kind + "_" + c.block) +
+         (c.converted ? "_converted" : "");
 }
 inline void PrintTo(const EngineCase& c, std::ostream* out) { *out << NameOf(c); }
 
@@ -80,6 +86,11 @@ inline std::unique_ptr<Engine> MakeEngine(const EngineCase& on, int64_t prefill_
   shape.n_kv_head = 1;
   shape.mem_len = 13;
   shape.prefill_chunk = prefill_chunk;
+  if (on.converted) {
+    shape.ring = 64;
+    shape.wide = 128;
+    shape.trained = (shape.wide + prefill_chunk - 1) / prefill_chunk * prefill_chunk;
+  }
   LoadOptions options;
   options.device = MakeTestDevice(on.device, on.threads);
   options.dtype = on.dtype;
