@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <span>
 #include <utility>
@@ -18,17 +19,13 @@ namespace {
 // Tokens fed to one session, codes either written down or taken from what was written down.
 class Run {
  public:
-  Run(Model& model, Device& device, const TransformerConfig& config)
-      : model_(model), device_(device) {
-    units_ = config.n_layer;
-    kv_heads_ = config.n_kv_head;
-  }
+  Run(Model& model, Device& device) : model_(model), device_(device) {}
   ~Run() {
     if (model_.quantized_keys() != nullptr) model_.quantized_keys()->SetTap({});
   }
 
-  // [tokens, layers, kv heads]; empty: not forced.
-  std::vector<int32_t> codes;
+  // Of each layer that quantizes keys [tokens, its kv heads]; empty: not forced.
+  std::map<int64_t, std::vector<int32_t>> codes;
   std::vector<float> logits;  // rows, one per token (decode) or one in all (prefill)
 
   absl::Status Start(int64_t context) {
@@ -42,9 +39,9 @@ class Run {
   }
 
   absl::Status Decode(std::span<const int32_t> tokens) {
-    Tap(tokens.size());
-    for (fed_ = 0; fed_ < static_cast<int64_t>(tokens.size()); ++fed_) {
-      const DecodeRow row{state_.get(), tokens[static_cast<size_t>(fed_)], 0};
+    Tap();
+    for (const int32_t token : tokens) {
+      const DecodeRow row{state_.get(), token, 0};
       if (absl::Status s = model_.Decode({&row, 1}, &row_); !s.ok()) return s;
       if (absl::Status s = AppendLogits(); !s.ok()) return s;
     }
@@ -52,32 +49,37 @@ class Run {
   }
 
   absl::Status Prefill(std::span<const int32_t> tokens) {
-    Tap(tokens.size());
+    Tap();
     const auto total = static_cast<int64_t>(tokens.size());
-    for (fed_ = 0; fed_ < total;) {
+    for (int64_t fed = 0; fed < total;) {
       const int64_t n =
-          NextChunk(state_->position(), total - fed_, model_.info().config.prefill_chunk);
+          NextChunk(state_->position(), total - fed, model_.info().config.prefill_chunk);
       PrefillChunk chunk;
       chunk.state = state_.get();
-      chunk.tokens = tokens.subspan(static_cast<size_t>(fed_), static_cast<size_t>(n));
-      if (fed_ + n == total) chunk.logits_row = 0;
+      chunk.tokens = tokens.subspan(static_cast<size_t>(fed), static_cast<size_t>(n));
+      if (fed + n == total) chunk.logits_row = 0;
       if (absl::Status s = model_.Prefill(chunk, &row_); !s.ok()) return s;
-      fed_ += n;
+      fed += n;
     }
     return AppendLogits();
   }
 
  private:
-  void Tap(size_t tokens) {
+  void Tap() {
     if (model_.quantized_keys() == nullptr) return;
-    const bool force = !codes.empty();
-    codes.resize(tokens * static_cast<size_t>(units_ * kv_heads_));
-    model_.quantized_keys()->SetTap([this, force](int64_t layer, Matrix<int32_t> found) {
-      for (int64_t r = 0; r < found.dim(0); ++r) {
-        int32_t* known = codes.data() + ((fed_ + r) * units_ + layer) * kv_heads_;
-        std::copy_n(force ? known : found.row(r), kv_heads_, force ? found.row(r) : known);
-      }
-    });
+    std::map<int64_t, size_t> taken;
+    model_.quantized_keys()->SetTap(
+        [this, force = !codes.empty(), taken](int64_t layer, Matrix<int32_t> found) mutable {
+          std::vector<int32_t>& known = codes[layer];
+          const auto n = static_cast<size_t>(found.size());
+          if (force) {
+            const std::span<const int32_t> next = std::span(known).subspan(taken[layer], n);
+            std::copy(next.begin(), next.end(), found.data);
+            taken[layer] += n;
+          } else {
+            known.insert(known.end(), found.data, found.data + n);
+          }
+        });
   }
 
   absl::Status AppendLogits() {
@@ -89,7 +91,6 @@ class Run {
 
   Model& model_;
   Device& device_;
-  int64_t units_ = 0, kv_heads_ = 0, fed_ = 0;
   std::unique_ptr<State> state_;
   Logits row_;
 };
@@ -157,8 +158,8 @@ absl::StatusOr<Check> AgainstReference(const Subject& subject) {
       BuildRandom(config, subject.device, info.dtype, info.state_dtype, info.reads);
   if (!fast.ok()) return fast.status();
 
-  Run expected(**exact, *oracle, config);
-  Run found(**fast, *subject.device, config);
+  Run expected(**exact, *oracle);
+  Run found(**fast, *subject.device);
   absl::Status s = expected.Start(0);
   s.Update(found.Start(0));
   if (s.ok()) s = expected.Decode(tokens);
@@ -175,8 +176,8 @@ absl::StatusOr<Check> PrefillAgainstDecode(Subject& subject) {
   const int64_t context = subject.known_shape ? 4 * subject.config.window() - 24 : 0;
   const std::vector<int32_t> tokens =
       PromptTokens(subject.known_shape ? 48 : 300, subject.config.common.vocab_size);
-  Run prefilled(*subject.model, *subject.device, subject.config);
-  Run decoded(*subject.model, *subject.device, subject.config);
+  Run prefilled(*subject.model, *subject.device);
+  Run decoded(*subject.model, *subject.device);
   absl::Status s = prefilled.Start(context);
   s.Update(decoded.Start(context));
   if (s.ok()) s = prefilled.Prefill(tokens);
