@@ -1,8 +1,8 @@
-// VqDecodeAttention in two phases. Weights: a task per session and key/value head, almost no
-// memory, which also appends the position's values. Values: a task per session, key/value head,
-// part of the chosen rows and tile of columns, which reads each row of the tile once for all heads
-// that share it. Where sessions are many a task has both phases of one, so that some threads read
-// while others compute.
+// VqDecodeAttention in two phases. Weights: a task per session and head, almost no memory; the last
+// of the heads that share a key/value head also appends the position's values. Values: a task per
+// session, key/value head, part of the chosen rows and tile of columns, which reads each row of the
+// tile once for all heads that share it. Where sessions are many a task has both phases of one, so
+// that some threads read while others compute.
 //
 // Sums are of kParts parts of the rows, whoever computes them, which are added at the end: several
 // threads share one session so, each with rows that lie together, where tiles of a row's columns
@@ -19,6 +19,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/vq_attention/decode.cc"
 #include <algorithm>
+#include <atomic>
 
 #include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/highway.h"
@@ -71,8 +72,10 @@ class Decode {
   // A session's key/value head.
   struct Unit {
     AttentionKeys keys;
-    ReadRun codes;   // rows of the accumulator
-    ReadRun recent;  // rows of the window
+    ReadRun codes;      // rows of the accumulator
+    ReadRun recent;     // rows of the window
+    int32_t retired;    // code of the position that left the window, or kNoCode
+    int32_t unweighed;  // heads
   };
 
   // Of the rows of a unit, which are summed on their own.
@@ -111,7 +114,8 @@ class Decode {
   // A task has both phases of a unit.
   void AttendByUnits(int64_t first_unit, int64_t units) {
     RunTasks(cpu_, units, ValuesWork(units), [&](int64_t unit) {
-      ComputeWeights(first_unit + unit);
+      Begin(first_unit + unit);
+      for (int64_t i = 0; i < shared_; ++i) WeighHead(first_unit + unit, i);
       const int64_t end = (unit + 1) * unit_tiles();
       for (int64_t tile = unit * unit_tiles(); tile < end; ++tile) {
         SumValues(TileAt(first_unit, tile),
@@ -124,15 +128,26 @@ class Decode {
   // A task has a tile. Weights come before: by the caller, while others fetch, where they are soon
   // done.
   void AttendByTiles(int64_t first_unit, int64_t units) {
-    const int64_t weights_work = units * shared_ * max_keys_ * 32;
+    const auto begin = [&] {
+      for (int64_t unit = 0; unit < units; ++unit) Begin(first_unit + unit);
+    };
+    const auto weigh = [&](int64_t task) {
+      WeighHead(first_unit + task / shared_, task % shared_);
+    };
+    const int64_t heads = units * shared_, weights_work = heads * max_keys_ * 32;
     const bool alone = weights_work < kSharedWork;
-    const auto weigh = [&](int64_t unit) { ComputeWeights(first_unit + unit); };
-    if (!alone) RunTasks(cpu_, units, weights_work, weigh);
+    if (!alone) {
+      RunPrepared(
+          cpu_, heads, weights_work, begin, [](int64_t) {},
+          [&](int64_t task, int64_t) { weigh(task); });
+    }
     const int64_t tiles = units * unit_tiles();
     RunPrepared(
         cpu_, tiles, ValuesWork(units),
         [&] {
-          for (int64_t unit = 0; alone && unit < units; ++unit) weigh(unit);
+          if (!alone) return;
+          begin();
+          for (int64_t task = 0; task < heads; ++task) weigh(task);
         },
         [&](int64_t tile) { Fetch(TileAt(first_unit, tile)); },
         [&](int64_t tile, int64_t next) {
@@ -168,9 +183,10 @@ class Decode {
 
   float* Weights(int64_t unit) const { return weights_ + unit * shared_ * max_keys_; }
 
-  // The first phase: the position's key joins the state, the keys it can see get weights, those
-  // that matter are chosen, and its values join the state.
-  void ComputeWeights(int64_t unit) {
+  // The first phase: the position's code joins the state, which tells the keys that it can see.
+  void Begin(int64_t unit) {
+    Unit& u = units_memory_[unit];
+    u.unweighed = static_cast<int32_t>(shared_);
     const int64_t n = RowOf(unit);
     const int64_t g = unit % shape_.kv_heads;
     const VqState& state = StateOf(unit);
@@ -180,27 +196,39 @@ class Decode {
     }
     const int64_t position = args_.positions.data[n];
     KeepOverwritten(shape_, state, g, position);
-    const int32_t retired = AppendCode(shape_, state, g, position, args_.codes.row(n)[g]);
-    const AppendRows<T> append = RowsOf<T>(shape_, state, g, position, retired);
-    PrefetchAppend(append);
-    WeighKeys(unit, n, g, position);
-    ChooseRows(unit, n, g);
-    AppendValues(append, args_.v.row(n) + g * shape_.value, 0, shape_.value);
-    RefreshCopy<T>(shape_, state, g, position, retired, 0, shape_.value);
+    u.retired = AppendCode(shape_, state, g, position, args_.codes.row(n)[g]);
+    u.keys =
+        AttentionKeys::Collect(shape_, state, g, std::max<int64_t>(0, position + 1 - shape_.window),
+                               position + 1, shape_.window, key_memory_ + unit * key_bytes_);
+    PrefetchAppend(Append(unit));
   }
 
-  // Softmax over the codes that have positions and the recent positions, of each head.
-  void WeighKeys(int64_t unit, int64_t n, int64_t g, int64_t position) {
-    AttentionKeys& keys = units_memory_[unit].keys;
-    keys = AttentionKeys::Collect(shape_, StateOf(unit), g,
-                                  std::max<int64_t>(0, position + 1 - shape_.window), position + 1,
-                                  shape_.window, key_memory_ + unit * key_bytes_);
-    for (int64_t i = 0; i < shared_; ++i) {
-      const int64_t h = g * shared_ + i;
-      SoftmaxWeights(keys, keys.recent, shape_.window, args_.code_scores.row(n) + h * shape_.codes,
-                     args_.position_scores.row(n) + h * shape_.window,
-                     Weights(unit) + i * max_keys_);
-    }
+  // Then softmax over the codes that have positions and the recent positions, of each of the heads,
+  // the last of which goes on to the unit.
+  void WeighHead(int64_t unit, int64_t i) {
+    if (StateOf(unit).none()) return;
+    Unit& u = units_memory_[unit];
+    const int64_t n = RowOf(unit), h = unit % shape_.kv_heads * shared_ + i;
+    SoftmaxWeights(
+        {u.keys, u.keys.recent, shape_.window, args_.code_scores.row(n) + h * shape_.codes,
+         args_.position_scores.row(n) + h * shape_.window},
+        Weights(unit) + i * max_keys_);
+    if (std::atomic_ref(u.unweighed).fetch_sub(1, std::memory_order_acq_rel) == 1) End(unit);
+  }
+
+  // At last rows are chosen that matter, and the position's values join the state.
+  void End(int64_t unit) {
+    const int64_t n = RowOf(unit);
+    const int64_t g = unit % shape_.kv_heads;
+    ChooseRows(unit, n, g);
+    AppendValues(Append(unit), args_.v.row(n) + g * shape_.value, 0, shape_.value);
+    RefreshCopy<T>(shape_, StateOf(unit), g, args_.positions.data[n], units_memory_[unit].retired,
+                   0, shape_.value);
+  }
+
+  AppendRows<T> Append(int64_t unit) const {
+    return RowsOf<T>(shape_, StateOf(unit), unit % shape_.kv_heads,
+                     args_.positions.data[RowOf(unit)], units_memory_[unit].retired);
   }
 
   void PrefetchAppend(const AppendRows<T>& append) const {

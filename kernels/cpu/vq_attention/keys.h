@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 
 #include "kernels/ops/attention/vq_attention.h"
 
@@ -56,11 +57,13 @@ inline AttentionKeys AttentionKeys::Collect(const VqShape& shape, const VqState&
   }
   const int32_t* window = state.window_code + g * shape.window;
   int32_t* slots = keys.row + keys.RecentOffset();
-  int64_t slot = first % shape.window;
-  for (int64_t position = first; position < end; ++position) {
-    slots[keys.recent] = static_cast<int32_t>(slot);
-    keys.recent_code[keys.recent++] = window[slot];
-    if (++slot == shape.window) slot = 0;
+  for (int64_t position = first; position < end;) {
+    const int64_t slot = position % shape.window;
+    const int64_t run = std::min(end - position, shape.window - slot);
+    std::iota(slots + keys.recent, slots + keys.recent + run, static_cast<int32_t>(slot));
+    std::copy_n(window + slot, run, keys.recent_code + keys.recent);
+    keys.recent += run;
+    position += run;
   }
   std::fill(keys.recent_code + keys.recent, keys.recent_code + PadKeys(keys.recent), 0);
   return keys;

@@ -29,7 +29,7 @@ struct FloatProducts {
   static constexpr int64_t kPassRows = kPackRows;
 
   static void Weigh(const QueryScores& q, int64_t, float*, float* weight, float*) {
-    SoftmaxWeights(q.keys, q.recent, q.window, q.code_scores, q.position_scores, weight);
+    SoftmaxWeights(q, weight);
   }
 
   // As rows `at` and on; values pass through T.

@@ -13,73 +13,13 @@
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/exponentials-inl.h"
-#include "kernels/cpu/vq_attention/keys.h"
-#include "kernels/device/tensor.h"
+#include "kernels/cpu/vq_attention/weights-inl.h"
+#include "kernels/numbers/bfloat16.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tvq {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// What a query's scores are made of, in the order of `keys`.
-struct QueryScores {
-  const AttentionKeys& keys;
-  int64_t recent;  // positions of the keys that it attends to, of which the last is its own
-  int64_t window;
-  const float* code_scores;      // [S]
-  const float* position_scores;  // [W] by distance
-};
-
-// Lane by lane the largest score of a code, which go to `score`.
-HWY_INLINE hn::Vec<WeightTag> ScoreCodes(const QueryScores& q, float* HWY_RESTRICT score) {
-  const WeightTag d;
-  const hn::Rebind<int32_t, WeightTag> di;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t live = q.keys.live;
-  const bool all = live == 0 || q.keys.row[live - 1] == live - 1;  // no code below is missing
-  auto maximum = hn::Set(d, std::numeric_limits<float>::lowest());
-  for (int64_t k = 0; k < live; k += lanes) {
-    const auto valid = hn::FirstN(d, static_cast<size_t>(std::min(live - k, lanes)));
-    const auto of_code = all ? hn::MaskedLoad(valid, d, q.code_scores + k)
-                             : hn::GatherIndex(d, q.code_scores, hn::Load(di, q.keys.row + k));
-    hn::Store(of_code, d, score + k);
-    maximum = hn::Max(maximum, hn::IfThenElse(valid, of_code, maximum));
-  }
-  return maximum;
-}
-
-// Position scores of the positions from k on, zero of what is out of reach.
-HWY_INLINE hn::Vec<WeightTag> PositionScores(const QueryScores& q, int64_t k) {
-  const WeightTag d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t farthest = q.recent - 1 - k, nearest = farthest - (lanes - 1);
-  if (nearest >= q.window) return hn::Zero(d);
-  if (nearest >= 0 && farthest < q.window) {
-    return hn::Reverse(d, hn::LoadU(d, q.position_scores + nearest));
-  }
-  HWY_ALIGN float scores[kWeightPad] = {};
-  for (int64_t l = std::max<int64_t>(0, farthest - q.window + 1); l < std::min(lanes, farthest + 1);
-       ++l) {
-    scores[l] = q.position_scores[farthest - l];
-  }
-  return hn::Load(d, scores);
-}
-
-// As ScoreCodes, of the positions.
-HWY_INLINE hn::Vec<WeightTag> ScorePositions(const QueryScores& q, float* HWY_RESTRICT score,
-                                             hn::Vec<WeightTag> maximum) {
-  const WeightTag d;
-  const hn::Rebind<int32_t, WeightTag> di;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t k = 0; k < q.recent; k += lanes) {
-    const auto of_code = hn::GatherIndex(d, q.code_scores, hn::Load(di, q.keys.recent_code + k));
-    const auto sum = hn::Add(of_code, PositionScores(q, k));
-    hn::Store(sum, d, score + k);
-    const auto valid = hn::FirstN(d, static_cast<size_t>(std::min(q.recent - k, lanes)));
-    maximum = hn::Max(maximum, hn::IfThenElse(valid, sum, maximum));
-  }
-  return maximum;
-}
 
 // Weights relative to the largest one, and what they come to, lane by lane.
 struct RoundedSum {

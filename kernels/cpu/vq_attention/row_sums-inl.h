@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
+#include "kernels/cpu/register_tile-inl.h"
 #include "kernels/cpu/stored_values-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -53,9 +54,10 @@ HWY_INLINE void PrefetchRow(const T* row, int64_t columns) {
 // Rows that are asked for before the first is added.
 template <typename T>
 HWY_INLINE int64_t RowsAhead(const RowSums<T>& s) {
-  if (s.heads > 1) return kRowGroup;
   const int64_t bytes = s.columns * static_cast<int64_t>(sizeof(T));
-  return std::max<int64_t>(1, kAheadBytes / std::max<int64_t>(1, bytes));
+  const int64_t rows = kAheadBytes / std::max<int64_t>(1, bytes);
+  return s.heads > 1 ? std::max(kRowGroup, rows / kRowGroup * kRowGroup)
+                     : std::max<int64_t>(1, rows);
 }
 
 template <typename T>
@@ -63,12 +65,63 @@ HWY_INLINE void PrefetchFirstRows(const RowSums<T>& s) {
   for (int64_t i = 0; i < std::min(RowsAhead(s), s.count); ++i) PrefetchRow(s.Row(i), s.columns);
 }
 
+// Columns from `column` on, kVectors vectors of them, of rows [first, first + kRows): added in
+// order to the sums of kHeads heads from `head` on, which are in registers meanwhile.
+template <int kRows, int kVectors, int kHeads, typename T, class D>
+HWY_INLINE void AddColumns(D d, const RowSums<T>& s, const T* const* row, int64_t first,
+                           int64_t column, int64_t head) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const float* HWY_RESTRICT weight = s.weight + head * s.weight_stride + first;
+  float* HWY_RESTRICT out = s.out + head * s.out_stride + column;
+  hn::Vec<D> sum[kHeads][kVectors];
+#pragma GCC unroll 8
+  for (int h = 0; h < kHeads; ++h) {
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) sum[h][j] = hn::LoadU(d, out + h * s.out_stride + j * lanes);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) {
+    hn::Vec<D> values[kVectors];
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) values[j] = LoadValues(d, row[i] + column + j * lanes);
+#pragma GCC unroll 8
+    for (int h = 0; h < kHeads; ++h) {
+      const auto by = hn::Set(d, weight[h * s.weight_stride + i]);
+#pragma GCC unroll 8
+      for (int j = 0; j < kVectors; ++j) sum[h][j] = hn::MulAdd(by, values[j], sum[h][j]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int h = 0; h < kHeads; ++h) {
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) {
+      hn::StoreU(sum[h][j], d, out + h * s.out_stride + j * lanes);
+    }
+  }
+}
+
+// The same for all heads: values are loaded once for as many as have room in registers.
+template <int kRows, int kVectors, typename T, class D>
+HWY_INLINE void AddColumnsOfHeads(D d, const RowSums<T>& s, const T* const* row, int64_t first,
+                                  int64_t column) {
+  int64_t h = 0;
+  for (; h + 4 <= s.heads; h += 4) AddColumns<kRows, kVectors, 4>(d, s, row, first, column, h);
+  switch (s.heads - h) {
+    case 3:
+      return AddColumns<kRows, kVectors, 3>(d, s, row, first, column, h);
+    case 2:
+      return AddColumns<kRows, kVectors, 2>(d, s, row, first, column, h);
+    case 1:
+      return AddColumns<kRows, kVectors, 1>(d, s, row, first, column, h);
+    default:
+      return;
+  }
+}
+
 // out[h] += sum over rows [first, first + kRows) in order, of weight * row. The rows `ahead` of
 // them are asked for meanwhile, line by line.
 template <int kRows, typename T>
 HWY_INLINE void AddRows(const RowSums<T>& s, int64_t first, int64_t ahead) {
-  const hn::CappedTag<float, 16> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
   const T* row[kRows];
   const T* next[kRows];
@@ -76,27 +129,19 @@ HWY_INLINE void AddRows(const RowSums<T>& s, int64_t first, int64_t ahead) {
     row[i] = s.Row(first + i);
     next[i] = s.Row(std::min(first + ahead + i, s.count - 1));
   }
-  for (int64_t h = 0; h < s.heads; ++h) {
-    const float* weight = s.weight + h * s.weight_stride + first;
-    float* HWY_RESTRICT out = s.out + h * s.out_stride;
-    const auto add = [&](auto tag, int64_t c) HWY_ATTR {
-      auto sum = hn::LoadU(tag, out + c);
+  int64_t c = 0;
+  for (; c + kTileColumns <= s.columns; c += kTileColumns) {
+    for (int64_t line = 0; line < kTileColumns; line += kLine) {
 #pragma GCC unroll 8
-      for (int i = 0; i < kRows; ++i) {
-        sum = hn::MulAdd(hn::Set(tag, weight[i]), LoadValues(tag, row[i] + c), sum);
-      }
-      hn::StoreU(sum, tag, out + c);
-    };
-    int64_t c = 0;
-    for (; c + kLine <= s.columns; c += kLine) {
-      if (h == 0) {
-#pragma GCC unroll 8
-        for (int i = 0; i < kRows; ++i) __builtin_prefetch(next[i] + c);
-      }
-      for (int64_t j = 0; j < kLine; j += lanes) add(d, c + j);
+      for (int i = 0; i < kRows; ++i) __builtin_prefetch(next[i] + c + line);
     }
-    for (; c + lanes <= s.columns; c += lanes) add(d, c);
-    for (; c < s.columns; ++c) add(hn::CappedTag<float, 1>(), c);
+    AddColumnsOfHeads<kRows, kTileVectors>(TileTag(), s, row, first, c);
+  }
+  for (; c + kTileLanes <= s.columns; c += kTileLanes) {
+    AddColumnsOfHeads<kRows, 1>(TileTag(), s, row, first, c);
+  }
+  for (; c < s.columns; ++c) {
+    AddColumnsOfHeads<kRows, 1>(hn::CappedTag<float, 1>(), s, row, first, c);
   }
 }
 
@@ -108,7 +153,9 @@ void AddAllRows(const RowSums<T>& sums, const NearEnd& near_end) {
   const int64_t ahead = RowsAhead(sums);
   int64_t i = 0;
   if (sums.heads > 1) {
-    for (; i + 2 * kRowGroup <= sums.count; i += kRowGroup) AddRows<kRowGroup>(sums, i, ahead);
+    for (; i + kRowGroup + ahead <= sums.count; i += kRowGroup) {
+      AddRows<kRowGroup>(sums, i, ahead);
+    }
     near_end();
     for (; i + kRowGroup <= sums.count; i += kRowGroup) AddRows<kRowGroup>(sums, i, ahead);
   } else {
