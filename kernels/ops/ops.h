@@ -27,6 +27,7 @@
   OP(turned_prefill_scores, TurnedPrefillScores, __VA_ARGS__)         \
   OP(ring_decode_scores, RingDecodeScores, __VA_ARGS__)               \
   OP(ring_prefill_scores, RingPrefillScores, __VA_ARGS__)             \
+  OP(kept_keys, KeptKeys, __VA_ARGS__)                                \
   OP(vq_assign, VqAssign, __VA_ARGS__)                                \
   OP(vq_scores, VqScores, __VA_ARGS__)                                \
   OP(vq_decode_attention, VqDecodeAttention, __VA_ARGS__)             \

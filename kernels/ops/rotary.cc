@@ -41,8 +41,8 @@ absl::Status CheckArgs(const Device&, const RotaryHeadsArgs& args) {
         kOp, absl::StrCat("projected has ", args.projected.dim(1), " columns, expected at least ",
                           columns, " from ", args.column, " on"));
   }
-  // All of those for far keys or none.
-  const int64_t far = args.far_angles.empty() ? 0 : 1;
+  // All of those for far keys or none, and of those for the sink.
+  const int64_t far = args.far_angles.empty() ? 0 : 1, sink = args.sink_angles.empty() ? 0 : far;
   return FirstError({
       CheckShape(kOp, "projected", args.projected, {rows, args.projected.dim(1)}),
       CheckOptional(kOp, "q_gain", args.q_gain, {key}),
@@ -52,9 +52,9 @@ absl::Status CheckArgs(const Device&, const RotaryHeadsArgs& args) {
       CheckShape(kOp, "k", args.k, {rows, kv_heads, key}),
       CheckShape(kOp, "v", args.v, {rows, kv_heads, value}),
       CheckOptional(kOp, "far_angles", args.far_angles, {rows, turned}),
-      CheckShape(kOp, "sink_angles", args.sink_angles, {far * turned}),
+      CheckShape(kOp, "sink_angles", args.sink_angles, {sink * turned}),
       CheckShape(kOp, "q_far", args.q_far, {far * rows, far * heads, far * key}),
-      CheckShape(kOp, "q_sink", args.q_sink, {far * rows, far * heads, far * key}),
+      CheckShape(kOp, "q_sink", args.q_sink, {sink * rows, sink * heads, sink * key}),
       CheckShape(kOp, "k_plain", args.k_plain, {far * rows, far * kv_heads, far * key}),
   });
 }

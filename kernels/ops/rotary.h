@@ -34,9 +34,10 @@ struct PositionRowsArgs {
 //   x' = x / sqrt(mean(x^2) + epsilon) * gain          where there is a gain, else x
 //   y  = x' turned by the row's angles                 q = scale * y,  k = y,  v as it is
 //
-// Layers that compare far keys by codes (kernels/ops/attention/ring_scores.h) have more made of x':
-// queries for far keys, turned by `far_angles`, which may change lengths, too, those for the sink,
-// turned by the same angles in all rows, and keys that are not turned. Else the four are empty.
+// Layers that compare far keys otherwise (kernels/ops/attention/ring_scores.h, kept_keys.h) have
+// more made of x': queries for far keys, turned by `far_angles`, which may change lengths, too, and
+// keys that are not turned; some, queries for the sink, turned by the same angles in all rows. Else
+// these are empty.
 struct RotaryHeadsArgs {
   Matrix<const float> projected;  // [N, columns]: from `column` on H*K of q, G*K of k, G*V of v
   int64_t column = 0;

@@ -73,7 +73,7 @@ absl::Status ReferenceRotaryHeads(Device&, const RotaryHeadsArgs& args) {
       };
       turn(angles, args.q);
       if (far) turn(args.far_angles.row(n), args.q_far);
-      if (far) turn(args.sink_angles.data, args.q_sink);
+      if (!args.sink_angles.empty()) turn(args.sink_angles.data, args.q_sink);
     }
     for (int64_t g = 0; g < kv_heads; ++g, x += key) {
       TurnHead(x, args.k_gain, args.epsilon, angles, turned, 1, key, args.k.row(n) + g * key);

@@ -72,6 +72,8 @@ void QueryHead(const RotaryHeadsArgs& args, const float* x, int64_t n, int64_t h
   const float* const normed = NormHead(args, x, args.q_gain, q);
   if (!args.far_angles.empty()) {
     turn(normed, args.far_angles.row(n), args.q_far.row(n) + h * width);
+  }
+  if (!args.sink_angles.empty()) {
     turn(normed, args.sink_angles.data, args.q_sink.row(n) + h * width);
   }
   turn(normed, args.angles.row(n), q);

@@ -30,15 +30,21 @@ struct LayerPages {
   }
 };
 
-// Writes the key and the value of head g at `position`. k [K], v [V].
+// Writes the key of head g at `position`. k [K].
+template <typename T>
+void WriteKey(const LayerPages<T>& layer, int64_t g, int64_t position, const float* k) {
+  T* key = layer.Keys(position / kKeyValuePage, g) +
+           layer.shape.KeyIndex(0, position % kKeyValuePage, 0);
+  for (int64_t i = 0; i < layer.shape.key; ++i) StoreAs(k[i], key + i * kKeyPanel);
+}
+
+// And its value. v [V].
 template <typename T>
 void AppendKeyValue(const LayerPages<T>& layer, int64_t g, int64_t position, const float* k,
                     const float* v) {
-  const int64_t page = position / kKeyValuePage;
-  const int64_t slot = position % kKeyValuePage;
-  T* key = layer.Keys(page, g) + layer.shape.KeyIndex(0, slot, 0);
-  for (int64_t i = 0; i < layer.shape.key; ++i) StoreAs(k[i], key + i * kKeyPanel);
-  T* value = layer.Values(page, g) + slot * layer.shape.value;
+  WriteKey(layer, g, position, k);
+  T* value =
+      layer.Values(position / kKeyValuePage, g) + position % kKeyValuePage * layer.shape.value;
   for (int64_t c = 0; c < layer.shape.value; ++c) StoreAs(v[c], value + c);
 }
 

@@ -95,6 +95,7 @@ __device__ void TurnQuery(const Heads& args, const float* x, int64_t n, int h) {
   head.Turn(args.angles + row, args.turned, args.scale, args.q + at);
   if (args.q_far == nullptr) return;
   head.Turn(args.far_angles + row, args.turned, args.scale, args.q_far + at);
+  if (args.q_sink == nullptr) return;
   head.Turn(args.sink_angles, args.turned, args.scale, args.q_sink + at);
 }
 

@@ -77,10 +77,12 @@ class RotaryTest : public testing::TestWithParam<DeviceCase> {
     args.v = {v.data(), {rows, kv_heads, value}};
     if (!far.angles.empty()) {
       args.far_angles = {far_at.data(), {rows, turned}};
-      args.sink_angles = {sink_at.data(), {turned}};
       args.q_far = {q_far.data(), {rows, heads, key}};
-      args.q_sink = {q_sink.data(), {rows, heads, key}};
       args.k_plain = {k_plain.data(), {rows, kv_heads, key}};
+    }
+    if (!far.sink.empty()) {
+      args.sink_angles = {sink_at.data(), {turned}};
+      args.q_sink = {q_sink.data(), {rows, heads, key}};
     }
     const absl::Status status = RotaryHeads(device, args);
     EXPECT_TRUE(status.ok()) << status.ToString();
@@ -196,8 +198,8 @@ TEST_P(RotaryTest, HeadsAgreeWithTheReference) {
   }
 }
 
-// Heads amid other columns, with all that layers of codes for far keys take beside q, k and v,
-// which stay the same to the bit. Turns for far keys have any length.
+// Heads amid other columns, with all that layers take for far keys beside q, k and v, which stay
+// the same to the bit, and with all but what is for the sink. Turns for far keys have any length.
 TEST_P(RotaryTest, HeadsForFarKeysAgreeWithTheReference) {
   const HeadShape shapes[] = {{9, 3, 64, 64, 64}, {2, 1, 12, 5, 12}, {6, 2, 20, 8, 8}};
   constexpr int64_t kRows = 5, kColumn = 3;
@@ -226,6 +228,11 @@ TEST_P(RotaryTest, HeadsForFarKeysAgreeWithTheReference) {
       ExpectHeads(out.k_plain, expected.k_plain, shape.key, normed);
       if (!normed) EXPECT_EQ(out.k_plain, expected.k_plain);
       EXPECT_TRUE(std::isnan(near.q_far[0]) && std::isnan(near.k_plain[0]));
+      const Turned without_sink =
+          Heads(*device_, shape, x, angles, gains, 0.25F, kColumn, {far.angles, {}});
+      EXPECT_EQ(without_sink.q_far, out.q_far);
+      EXPECT_EQ(without_sink.k_plain, out.k_plain);
+      EXPECT_TRUE(std::isnan(without_sink.q_sink[0]));
     }
   }
 }

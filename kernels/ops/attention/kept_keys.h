@@ -1,0 +1,45 @@
+// Queries and keys of heads that keep all their keys, in both forms: as they were turned by their
+// position, which is how recent ones are scored, and plain, which is how far ones are where the
+// context is longer than any that the model was trained with (docs/mathematics.md, Converted
+// models). What is made of them is in the form that softmax attention takes
+// (kernels/ops/attention/softmax_attention.h), with keys of 2 K numbers:
+//
+//   page_k_u           = [turned k_u, plain k_u]
+//   page_q_i           = [q_i, 0]          i < L, the longest trained with
+//                      = [0, q_far_i]      i >= L
+//   position_score_i,d = 0                                             i < L
+//                      = q_i . turned k_(i-d) - q_far_i . plain k_(i-d)    i >= L, d = 0..W-1
+//
+// so that attention's sum of both is the one score or the other. Keys are those that pages have.
+// The rows' own are put there, where attention puts them again, beside their values.
+#ifndef TVQ_KERNELS_OPS_ATTENTION_KEPT_KEYS_H_
+#define TVQ_KERNELS_OPS_ATTENTION_KEPT_KEYS_H_
+
+#include "kernels/device/tensor.h"
+#include "kernels/ops/attention/softmax_attention.h"
+#include "kernels/ops/ops.h"
+
+namespace tvq {
+
+// N rows: of decode one of each session, or several of one as for SoftmaxDecodeAttention; of
+// prefill consecutive positions of one session, whose pages all of them have. Nothing is written of
+// a row whose pages are none. A row's bits do not depend on the others.
+struct KeptKeysArgs {
+  KeyValueShape shape;                   // keys of 2 K
+  int64_t layer_offset = 0;              // bytes from a page's start to the layer's keys
+  Vector<const KeyValuePages> sessions;  // [N], of decode; else empty
+  KeyValuePages pages;                   // of prefill
+  Vector<const int64_t> positions;       // [N]
+  int64_t longest_trained = 0;           // L
+  Tensor<const float, 3> q;              // [N, H, K] turned by position, G divides H
+  Tensor<const float, 3> q_far;          // [N, H, K]
+  Tensor<const float, 3> k;              // [N, G, K] turned by position
+  Tensor<const float, 3> k_plain;        // [N, G, K]
+  Tensor<float, 3> page_q;               // [N, H, 2 K] out
+  Tensor<float, 3> page_k;               // [N, G, 2 K] out
+  Tensor<float, 3> position_scores;      // [N, H, W] out; of distances that there are not, anything
+};
+
+}  // namespace tvq
+
+#endif  // TVQ_KERNELS_OPS_ATTENTION_KEPT_KEYS_H_
