@@ -63,17 +63,13 @@ absl::Status ReferenceVqAssign(Device&, const VqAssignArgs& args) {
     for (int64_t g = 0; g < codebook.heads; ++g) {
       const float* k = args.k.row(n) + g * codebook.width;
       int32_t best = 0;
-      double best_distance = INFINITY;
+      double best_score = -INFINITY;
+      const float* half_norm = codebook.half_norm.as<float>() + g * codebook.rows;
       for (int64_t s = 0; s < codebook.rows; ++s) {
-        const float* key = Key(codebook, g, s);
-        double distance = 0;
-        for (int64_t i = 0; i < codebook.width; ++i) {
-          const double difference = static_cast<double>(k[i]) - key[i];
-          distance += difference * difference;
-        }
-        if (distance < best_distance) {
+        const double score = Dot(k, Key(codebook, g, s), codebook.width) - half_norm[s];
+        if (score > best_score) {
           best = static_cast<int32_t>(s);
-          best_distance = distance;
+          best_score = score;
         }
       }
       args.codes.row(n)[g] = best;

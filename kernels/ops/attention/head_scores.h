@@ -13,7 +13,8 @@
 
 namespace tvq {
 
-// Keys [P,S,K] in the layout of the device that packed them, with |key|^2 / 2 [P,S] beside them.
+// Keys [P,S,K] in the layout of the device that packed them, with |key|^2 / 2 [P,S] beside them,
+// or whatever else was put there for VqAssign to take off their scores.
 struct HeadKeys {
   int64_t heads = 0;
   int64_t rows = 0;

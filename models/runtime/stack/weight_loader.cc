@@ -193,10 +193,15 @@ LinearWeight WeightLoader::Pack(std::initializer_list<const MatrixValues*> matri
   return Pack(parts, (*matrices.begin())->dtype);
 }
 
-HeadKeys WeightLoader::PackKeys(const std::vector<float>& keys, std::array<int64_t, 3> shape) {
+HeadKeys WeightLoader::PackKeys(const std::vector<float>& keys, std::array<int64_t, 3> shape,
+                                const std::vector<float>& half_norms) {
   if (!status_.ok()) return {};
   HeadKeys packed;
   status_.Update(PackHeadKeys(device_, {{keys.data(), shape}, &packed}));
+  if (!half_norms.empty() && status_.ok()) {
+    status_.Update(device_.CopyFromHost(packed.half_norm.data(), half_norms.data(),
+                                        half_norms.size() * sizeof(float)));
+  }
   bytes_ += static_cast<int64_t>(packed.data.bytes() + packed.half_norm.bytes());
   return packed;
 }

@@ -64,7 +64,9 @@ class WeightLoader {
   LinearWeight Pack(std::initializer_list<const MatrixValues*> matrices);
   LinearWeight Pack(std::span<const HostMatrix> parts, DType dtype);
 
-  HeadKeys PackKeys(const std::vector<float>& keys, std::array<int64_t, 3> shape);
+  // `half_norms` [P, S]: in the place of what the keys have themselves, where there are some.
+  HeadKeys PackKeys(const std::vector<float>& keys, std::array<int64_t, 3> shape,
+                    const std::vector<float>& half_norms = {});
 
   // y [rows, out] = x W^T on the device, in float32, back in host memory.
   std::vector<float> Project(const std::vector<float>& x, int64_t rows, const HostMatrix& matrix);

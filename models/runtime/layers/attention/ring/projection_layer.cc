@@ -72,22 +72,38 @@ bool AllIdentities(const std::vector<float>& matrices, int64_t key) {
   return true;
 }
 
-// Codewords [G, S, K] times their head's matrix [K, K], in float64.
-std::vector<float> Multiplied(const std::vector<float>& words, const std::vector<float>& matrices,
-                              int64_t codes, int64_t key) {
-  std::vector<float> product(words.size());
+// Which codeword A_j [G, S, K] is nearest to a key in the metric P [G, K, K] of its head:
+//
+//   argmin_j |(k - A_j) P|^2 = argmax_j k . (A_j P P^T) - |A_j P|^2 / 2
+struct AssignKeys {
+  std::vector<float> keys;        // A P P^T [G, S, K]
+  std::vector<float> half_norms;  // [G, S]
+};
+
+AssignKeys InMetric(const std::vector<float>& words, const std::vector<float>& metric,
+                    int64_t codes, int64_t key) {
+  AssignKeys assign;
   const auto width = static_cast<size_t>(key);
+  std::vector<double> word_in_metric(width);
   for (size_t word = 0; word < words.size() / width; ++word) {
-    const float* matrix = matrices.data() + word / static_cast<size_t>(codes) * width * width;
+    const float* matrix = metric.data() + word / static_cast<size_t>(codes) * width * width;
+    double norm = 0;
     for (size_t j = 0; j < width; ++j) {
       double sum = 0;
       for (size_t i = 0; i < width; ++i) {
         sum += double{words[word * width + i]} * matrix[i * width + j];
       }
-      product[word * width + j] = static_cast<float>(sum);
+      word_in_metric[j] = sum;
+      norm += sum * sum;
+    }
+    assign.half_norms.push_back(static_cast<float>(norm / 2));
+    for (size_t i = 0; i < width; ++i) {
+      double sum = 0;
+      for (size_t j = 0; j < width; ++j) sum += word_in_metric[j] * matrix[i * width + j];
+      assign.keys.push_back(static_cast<float>(sum));
     }
   }
-  return product;
+  return assign;
 }
 
 // Codewords [G, S, K] with a row of zeros behind those of each head: the sink's.
@@ -145,10 +161,9 @@ void RingProjectionLayer::Load(WeightLoader& loader) {
     RingGroupWeights& weights = groups_.emplace_back();
     weights.score = loader.PackKeys(WithSink(OfHeads(score, group.heads, codes * key), codes, key),
                                     {g, codes + 1, key});
-    weights.assign = loader.PackKeys(
-        Multiplied(OfHeads(assign, group.heads, codes * key), own_metric, codes, key),
-        {g, codes, key});
-    weights.metric = loader.PackKeys(Transposed(own_metric, key), {g, key, key});
+    const AssignKeys nearest =
+        InMetric(OfHeads(assign, group.heads, codes * key), own_metric, codes, key);
+    weights.assign = loader.PackKeys(nearest.keys, {g, codes, key}, nearest.half_norms);
     if (!AllIdentities(own_map, key)) {
       weights.map = loader.PackKeys(Transposed(own_map, key), {h, key, key});
     }

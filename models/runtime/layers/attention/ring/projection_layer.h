@@ -22,8 +22,7 @@ namespace tvq {
 // The weights of a group's own. H, G: its query and key/value heads. S: its codes, the sink's last.
 struct RingGroupWeights {
   HeadKeys score;               // C [G, S, K]; the sink's row is 0
-  HeadKeys assign;              // A P [G, S - 1, K]
-  HeadKeys metric;              // P^T [G, K, K], what makes k P of k
+  HeadKeys assign;              // A [G, S - 1, K] in the metric P
   std::optional<HeadKeys> map;  // M^T [H, K, K]; none: the identity
   Buffer bias;                  // b [H]
   LinearWeight o;               // [D, H K]

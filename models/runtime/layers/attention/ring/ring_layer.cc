@@ -36,7 +36,7 @@ void RingLayer::Reserve(int64_t rows, WorkingMemory& memory) {
   for (float** array : {&q_, &q_far_, &q_mapped_, &q_sink_, &out_}) {
     memory.Share(array, queries(nullptr, rows).size());
   }
-  for (float** array : {&k_, &k_plain_, &k_metric_, &v_}) {
+  for (float** array : {&k_, &k_plain_, &v_}) {
     memory.Share(array, keys(nullptr, rows).size());
   }
   memory.Share(&code_scores_, code_scores(rows).size());
@@ -62,12 +62,11 @@ absl::Status RingLayer::Score(int64_t rows) {
   if (s.ok() && mapped) {
     s = HeadScores(device_, {heads.q_far, &*weights().map, queries(q_mapped_, rows)});
   }
-  if (s.ok()) s = HeadScores(device_, {heads.k_plain, &weights().metric, keys(k_metric_, rows)});
   if (!s.ok()) return s;
   VqScoresArgs scores;
   scores.code_scores = {mapped ? queries(q_mapped_, rows) : heads.q_far, &weights().score,
                         code_scores(rows)};
-  scores.assign = {keys(k_metric_, rows), &weights().assign, codes(rows)};
+  scores.assign = {heads.k_plain, &weights().assign, codes(rows)};
   s = VqScores(device_, scores);
   return s.ok() ? of_.tap->Show(device_, of_.number, codes(rows)) : s;
 }

@@ -87,8 +87,7 @@ class RingLayer : public Layer {
   Device& device_;
   VqAttention attention_;
   float *q_ = nullptr, *q_far_ = nullptr, *q_mapped_ = nullptr, *q_sink_ = nullptr;
-  float *k_ = nullptr, *k_plain_ = nullptr, *k_metric_ = nullptr;
-  float *v_ = nullptr, *out_ = nullptr;
+  float *k_ = nullptr, *k_plain_ = nullptr, *v_ = nullptr, *out_ = nullptr;
   float *code_scores_ = nullptr, *position_scores_ = nullptr;
   int32_t* codes_ = nullptr;
 };
