@@ -82,13 +82,12 @@ def coded_beyond_ring(heads: Heads, positions: Positions, state: torch.dtype, ri
 
 
 def all_kept(heads: Heads, positions: Positions, state: torch.dtype, ring: int) -> Callable:
-    """Keys are kept for ever, unrotated. Queries from the trained context on meet those beyond the ring by the mean."""
-    kept = rounded(heads.keys, state)
-    queries, keys = positions.own.of(heads.queries) * heads.factor, positions.own.of(kept)
+    """Keys are kept for ever, rotated and not. Queries from the trained context on meet those beyond the ring by the mean."""
+    exact, kept = all_exact(heads, positions, state), rounded(heads.keys, state)
     far = positions.beyond(ring).of(heads.queries) * heads.factor
 
     def scores(begin: int, end: int) -> torch.Tensor:
-        turned = without_ahead(queries[:, begin:end] @ keys[:end].T, begin, end)
+        turned = exact(begin, end)
         if end <= positions.context:
             return turned
         late = (torch.arange(begin, end) >= positions.context)[:, None]

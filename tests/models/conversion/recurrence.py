@@ -75,8 +75,7 @@ class KvHead:
     def grow_step(self, queries, key, value):
         t, factor = self.position, len(key) ** -0.5
         self.position += 1
-        kept = self.round(key)
-        self.kept.append((kept, turn(kept, self.rotation(t)), self.round(value)))
+        self.kept.append((self.round(key), self.round(turn(key, self.rotation(t))), self.round(value)))
         values = np.stack([other for _, _, other in self.kept])
         mean, own, outputs = self.mean_rotation(t), self.rotation(t), []
         for query in queries:

@@ -1,7 +1,10 @@
 #include "models/runtime/families/rotary/conversion.h"
 
+#include <array>
+#include <compare>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +16,30 @@ namespace {
 
 // Far above any context that a model is trained with.
 constexpr int64_t kMostTrained = int64_t{1} << 22;
+
+// How a key/value head remembers.
+struct Kept {
+  bool grows = false;
+  int64_t ring = 0;
+  auto operator<=>(const Kept&) const = default;
+};
+
+// Of heads that are listed one by one, by layer and head.
+using Listed = std::map<std::array<int64_t, 2>, Kept>;
+
+// The heads that a field lists.
+absl::Status List(const Config& object, std::string_view field, const RotaryConfig& model,
+                  const Kept& kept, Listed& listed) {
+  const auto heads = object.Pairs(field, model.n_layer, model.attention.kv_heads);
+  if (!heads.ok()) return heads.status();
+  for (const auto& head : *heads) {
+    if (listed.emplace(head, kept).second) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(object.source(), ": conversion lists [", head[0], ", ", head[1],
+                     "] twice, must list a layer's key/value head once"));
+  }
+  return absl::OkStatus();
+}
 
 // A length of rings, which the context that the model was trained with holds.
 void ReadRing(ConfigFields& fields, int64_t trained, int64_t* ring) {
@@ -47,35 +74,30 @@ absl::StatusOr<Conversion> ReadConversion(const Config& config, const RotaryConf
   if (fields.ok()) ReadRing(fields, read.trained_context, &ring);
   if (!fields.ok()) return fields.status();
 
-  // Rings of the heads that are listed, by layer and head.
-  std::map<std::array<int64_t, 2>, int64_t> listed;
+  Listed listed;
   const auto wide = object->Objects("wide");
   if (!wide.ok()) return wide.status();
   for (const Config& entry : *wide) {
     ConfigFields own(entry);
-    int64_t length = 0;
-    ReadRing(own, read.trained_context, &length);
+    Kept kept;
+    ReadRing(own, read.trained_context, &kept.ring);
     if (!own.ok()) return own.status();
-    const auto heads = entry.Pairs("heads", layers, kv_heads);
-    if (!heads.ok()) return heads.status();
-    for (const auto& head : *heads) {
-      if (listed.emplace(head, length).second) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(config.source(), ": conversion.wide lists [", head[0], ", ", head[1],
-                       "] twice, must list a layer's key/value head once"));
-    }
+    if (absl::Status s = List(entry, "heads", model, kept, listed); !s.ok()) return s;
   }
+  const Kept pages{.grows = true, .ring = ring};
+  if (absl::Status s = List(*object, "grow", model, pages, listed); !s.ok()) return s;
   for (int64_t layer = 0; layer < layers; ++layer) {
-    std::map<int64_t, std::vector<int64_t>> by_ring;
+    std::map<Kept, std::vector<int64_t>> heads_by_kept;
     for (int64_t head = 0; head < kv_heads; ++head) {
       const auto found = listed.find({layer, head});
-      by_ring[found == listed.end() ? ring : found->second].push_back(head);
+      heads_by_kept[found == listed.end() ? Kept{.ring = ring} : found->second].push_back(head);
     }
     auto& groups = read.groups.emplace_back();
-    for (auto& [length, heads] : by_ring) groups.push_back({length, std::move(heads)});
+    for (auto& [kept, heads] : heads_by_kept) {
+      groups.push_back({kept.ring, std::move(heads), kept.grows});
+    }
   }
 
-  fields.Refuse("grow", "heads that keep all keys are not supported");
   const int64_t heads = model.attention.heads, longest = read.Rings().back();
   fields.LimitSize("prefill_chunk, num_attention_heads and the longest ring", model.rows(),
                    heads * longest);

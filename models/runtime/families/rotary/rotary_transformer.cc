@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/runtime/families/rotary/conversion.h"
+#include "models/runtime/layers/attention/ring/growing_layer.h"
 #include "models/runtime/layers/attention/ring/ring_layer.h"
 #include "models/runtime/layers/attention/rotary/rotary_layer.h"
 #include "models/runtime/layers/mlp/gated_mlp_layer.h"
@@ -38,8 +39,8 @@ class LayerMaker {
     return std::move(made_);
   }
 
-  // Of a model whose state stays constant.
-  StackLayers Rings(const Conversion& conversion) && {
+  // Of a model that was converted.
+  StackLayers Converted(const Conversion& conversion) && {
     made_.key_tap = std::make_shared<KeyTap>();
     made_.reads = options_.reads;
     if (options_.reads.skip_mass > 0) made_.row_reads = std::make_shared<RowReads>(device_);
@@ -57,9 +58,17 @@ class LayerMaker {
           Block(block), RingAttentionConfig{config_.attention, conversion.codes, groups}, memory,
           device_);
       for (size_t i = 0; i < groups.size(); ++i) {
-        Add<RingLayer>(absl::StrCat(Block(block), "ring", groups[i].ring, "."),
-                       RingLayer::Parts{projection, i, angles, *far[groups[i].ring], made_.key_tap,
-                                        number++, made_.row_reads},
+        const auto& [ring, heads, grows] = groups[i];
+        if (grows) {
+          Add<GrowingLayer>(
+              absl::StrCat(Block(block), "pages."),
+              GrowingLayer::Parts{projection, i, angles, *far[ring], conversion.trained_context},
+              made_.state_dtype, options_.draft_rows, device_);
+          continue;
+        }
+        Add<RingLayer>(absl::StrCat(Block(block), "ring", ring, "."),
+                       RingLayer::Parts{projection, i, angles, *far[ring], made_.key_tap, number++,
+                                        made_.row_reads},
                        made_.state_dtype, options_.reads, options_.draft_rows, device_);
       }
       AddMlp(block);
@@ -131,7 +140,7 @@ absl::StatusOr<std::unique_ptr<Model>> BuildRotaryTransformer(const RotaryFamily
                      .biases = false};
   LayerMaker maker(*parsed, prefix, options);
   StackLayers layers =
-      conversion ? std::move(maker).Rings(*conversion) : std::move(maker).Softmax();
+      conversion ? std::move(maker).Converted(*conversion) : std::move(maker).Softmax();
   return BuildStack(config, *std::move(parsed), std::move(layers), weights, std::move(tokenizer),
                     options);
 }

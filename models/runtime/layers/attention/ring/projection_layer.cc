@@ -155,10 +155,15 @@ void RingProjectionLayer::Load(WeightLoader& loader) {
     take(read.k, read.k_bias, group.heads);
     take(read.v, read.v_bias, group.heads);
 
+    RingGroupWeights& weights = groups_.emplace_back();
+    std::vector<float> columns;
+    const HostMatrix o = HeadColumns(read.o, queries, key, columns);
+    weights.o = loader.Pack({&o, 1}, read.o.dtype);
+    if (group.grows) continue;
+
     const auto g = std::ssize(group.heads), h = std::ssize(queries);
     const auto own_metric = OfHeads(metric, group.heads, key * key);
     const auto own_map = OfHeads(map, queries, key * key);
-    RingGroupWeights& weights = groups_.emplace_back();
     weights.score = loader.PackKeys(WithSink(OfHeads(score, group.heads, codes * key), codes, key),
                                     {g, codes + 1, key});
     const AssignKeys nearest =
@@ -168,9 +173,6 @@ void RingProjectionLayer::Load(WeightLoader& loader) {
       weights.map = loader.PackKeys(Transposed(own_map, key), {h, key, key});
     }
     weights.bias = loader.Upload(OfHeads(bias, queries, 1));
-    std::vector<float> columns;
-    const HostMatrix o = HeadColumns(read.o, queries, key, columns);
-    weights.o = loader.Pack({&o, 1}, read.o.dtype);
   }
   qkv_ = loader.Pack(rows, read.q.dtype);
   if (rotary.qkv_biases) qkv_bias_ = loader.Upload(biases);

@@ -19,7 +19,8 @@
 
 namespace tvq {
 
-// The weights of a group's own. H, G: its query and key/value heads. S: its codes, the sink's last.
+// The weights of a group's own. H, G: its query and key/value heads. S: its codes, the sink's last;
+// a group that grows has none.
 struct RingGroupWeights {
   HeadKeys score;               // C [G, S, K]; the sink's row is 0
   HeadKeys assign;              // A [G, S - 1, K] in the metric P

@@ -10,10 +10,11 @@
 
 namespace tvq {
 
-// Key/value heads of a layer whose rings are as long.
+// Key/value heads of a layer whose rings are as long, or that keep all keys beside.
 struct RingGroup {
   int64_t ring = 0;            // W, positions
   std::vector<int64_t> heads;  // ascending
+  bool grows = false;
 };
 
 // Of a layer.

@@ -55,6 +55,22 @@ TEST(ConversionTest, GroupsHeadsByTheirRings) {
   EXPECT_EQ(read.groups[2][0].ring, 256);
 }
 
+TEST(ConversionTest, HeadsThatGrowAreAGroupOfTheirOwn) {
+  json conversion = Good();
+  conversion["grow"] = {{0, 0}, {1, 1}};
+  const Conversion read = Read(conversion).value();
+  ASSERT_EQ(read.groups[0].size(), 2U);
+  EXPECT_FALSE(read.groups[0][0].grows);
+  EXPECT_THAT(read.groups[0][0].heads, ElementsAre(1));
+  EXPECT_TRUE(read.groups[0][1].grows);
+  EXPECT_EQ(read.groups[0][1].ring, 64);
+  EXPECT_THAT(read.groups[0][1].heads, ElementsAre(0));
+  ASSERT_EQ(read.groups[1].size(), 2U);
+  EXPECT_EQ(read.groups[1][0].ring, 256);
+  EXPECT_TRUE(read.groups[1][1].grows);
+  EXPECT_EQ(read.groups[2].size(), 1U);
+}
+
 TEST(ConversionTest, NamesTheFieldThatIsWrong) {
   const auto error = [](const auto& change) {
     json conversion = Good();
@@ -79,9 +95,10 @@ TEST(ConversionTest, NamesTheFieldThatIsWrong) {
   EXPECT_THAT(error([](json& c) { c["wide"][0]["heads"][0] = {3, 0}; }),
               HasSubstr(R"("conversion.wide[0].heads" is an array; it must be a list of pairs)"));
   EXPECT_THAT(error([](json& c) { c["wide"][0]["heads"][0] = {2, 1}; }),
-              HasSubstr("conversion.wide lists [2, 1] twice"));
-  EXPECT_THAT(error([](json& c) { c["grow"] = {{0, 0}}; }),
-              HasSubstr("heads that keep all keys are not supported"));
+              HasSubstr("conversion lists [2, 1] twice"));
+  EXPECT_THAT(error([](json& c) { c["grow"] = {{0, 2}}; }), HasSubstr("conversion.grow"));
+  EXPECT_THAT(error([](json& c) { c["grow"] = {{0, 0}, {2, 0}}; }),
+              HasSubstr("conversion lists [2, 0] twice"));
 }
 
 }  // namespace
