@@ -163,7 +163,7 @@ class ContinuationConformanceTest : public testing::TestWithParam<EngineCase> {
 
   size_t sessions() const { return GetParam().stand_in() ? 3 : 6; }
   // 56 rounds of 6 sessions on 3 engines are a thousand interleavings.
-  uint64_t rounds() const { return GetParam().stand_in() ? 1 : GetParam().cached() ? 56 : 8; }
+  uint64_t rounds() const { return GetParam().stand_in() ? 1 : GetParam().thorough() ? 56 : 8; }
   Limits few() const { return GetParam().stand_in() ? Limits{1, 40} : Limits{64, 512}; }
   // Much at once, as little as can be, and something between.
   std::vector<Limits> limits() const {

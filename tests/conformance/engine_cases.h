@@ -28,11 +28,16 @@ struct EngineCase {
   std::string kind = "transformer_vq";
   std::string block = "gated";
   bool converted = false;  // of a family with rotary positions
+  bool growing = false;    // converted, with heads that keep all keys
 
   // Kernels run on fibers here: a thousand times slower than elsewhere, so once, with one type. The
   // others' kernels are the models' tests'.
   bool stand_in() const { return device.name == "cuda_stand_in"; }
-  bool cached() const { return device.name == "cpu" && kind == "qwen3" && !converted; }
+  // Those of which the continuations meet a thousand interleavings: a state of pages, one of rings,
+  // and one of both.
+  bool thorough() const {
+    return device.name == "cpu" && (kind == "qwen3" || (converted && dtype == DType::kFloat32));
+  }
   bool drafts() const { return device.name == "cpu" && kind != "linear_transformer"; }
 };
 
@@ -58,6 +63,7 @@ inline std::vector<EngineCase> EngineCases() {
     cases.push_back({{"cpu", ""}, dtype, 3, "llama", "standard", true});
   }
   cases.push_back({{"cuda", ""}, DType::kBFloat16, 1, "llama", "standard", true});
+  cases.push_back({{"cpu", ""}, DType::kFloat32, 2, "llama", "standard", true, true});
   return cases;
 }
 
@@ -65,7 +71,7 @@ inline std::string NameOf(const EngineCase& c) {
   return NameOf(c.device) + "_" + Name(c.dtype) +
          (c.device.name == "cpu" ? "_" + std::to_string(c.threads) + "_threads" : "") +
          (c.kind == "transformer_vq" ? "" : "_" + c.kind + "_" + c.block) +
-         (c.converted ? "_converted" : "");
+         (c.converted ? "_converted" : "") + (c.growing ? "_growing" : "");
 }
 inline void PrintTo(const EngineCase& c, std::ostream* out) { *out << NameOf(c); }
 
@@ -89,6 +95,7 @@ inline std::unique_ptr<Engine> MakeEngine(const EngineCase& on, int64_t prefill_
   if (on.converted) {
     shape.ring = 64;
     shape.wide = 128;
+    shape.growing = on.growing;
     shape.trained = (shape.wide + prefill_chunk - 1) / prefill_chunk * prefill_chunk;
   }
   LoadOptions options;

@@ -102,7 +102,7 @@ TEST_P(ModelTest, AssignsTheNearestCode) {
     }
   });
   for (int32_t token : tokens) f.Step(*state, token);
-  EXPECT_EQ(assigned, std::ssize(tokens) * shape().n_layer * shape().n_kv_head);
+  EXPECT_EQ(assigned, std::ssize(tokens) * shape().coded_heads());
 }
 
 // Rounded weights and activations, codes forced; the oracle has the same weights.

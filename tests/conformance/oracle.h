@@ -33,6 +33,7 @@ struct Shape {
   // Of a converted model, else 0: rings of `ring` positions, of the last key/value head of the last
   // layer `wide`, and the context that it was trained with.
   int64_t ring = 0, wide = 0, trained = 0;
+  bool growing = false;  // its first layer's first key/value head keeps all keys
 
   bool vq() const { return kind == "transformer_vq"; }
   bool linear() const { return kind == "linear_transformer"; }
@@ -40,8 +41,12 @@ struct Shape {
   bool performer() const { return kind == "performer"; }
   bool of_features() const { return linear() || soft() || performer(); }
   bool converted() const { return ring > 0; }
-  bool grows() const { return kind == "softmax_transformer" || (rotary() && !converted()); }
+  bool grows() const {
+    return kind == "softmax_transformer" || (rotary() && (growing || !converted()));
+  }
   bool has_codes() const { return vq() || converted(); }
+  // Key/value heads of all layers, where there are codes: those that have some.
+  int64_t coded_heads() const { return n_layer * n_kv_head - (growing ? 1 : 0); }
   // Of families with rotary positions, which have the names of Hugging Face's directories.
   bool rotary() const { return kind == "llama" || kind == "qwen2" || kind == "qwen3"; }
   int64_t turned() const { return static_cast<int64_t>(static_cast<double>(d_k) * rotary_part); }

@@ -134,6 +134,8 @@ Score RotaryScores(const Shape& s, const Projected& in) {
   };
 }
 
+bool Grows(const Shape& s, int64_t layer, int64_t kv) { return s.growing && layer == 0 && kv == 0; }
+
 int64_t RingOf(const Shape& s, int64_t layer, int64_t kv) {
   return layer == s.n_layer - 1 && kv == s.n_kv_head - 1 ? s.wide : s.ring;
 }
@@ -162,7 +164,8 @@ std::vector<int32_t> Assign(const Shape& s, const OracleTensors& w, const std::s
   return codes;
 }
 
-// Exact within a head's ring, by the key's code beyond it.
+// Exact within a head's ring, by the key's code beyond it, or, of a head that keeps all keys,
+// behind the trained context by the mean.
 Score RingScores(const Shape& s, const OracleTensors& w, const std::string& p, int64_t layer,
                  const Projected& in, OracleRun& run) {
   const std::string name = p + "self_attn.conversion.";
@@ -178,7 +181,7 @@ Score RingScores(const Shape& s, const OracleTensors& w, const std::string& p, i
     std::vector<Values> excess_of_group;
     for (size_t t = 0; t < tokens; ++t) {
       for (int64_t kv = 0; kv < s.n_kv_head; ++kv) {
-        if (RingOf(s, layer, kv) != ring) continue;
+        if (RingOf(s, layer, kv) != ring || Grows(s, layer, kv)) continue;
         of_group.push_back(codes[static_cast<size_t>(kv)][t]);
         excess_of_group.push_back(excess[static_cast<size_t>(kv)][t]);
       }
@@ -190,11 +193,16 @@ Score RingScores(const Shape& s, const OracleTensors& w, const std::string& p, i
   const Score near = RotaryScores(s, in);
   return [=, &s, &w](int64_t h, size_t i, size_t j) {
     const int64_t kv = h / (s.n_head / s.n_kv_head), ring = RingOf(s, layer, kv);
-    if (i - j < static_cast<size_t>(ring)) return near(h, i, j);
+    const bool grows = Grows(s, layer, kv), trained = i < static_cast<size_t>(s.trained);
+    if (i - j < static_cast<size_t>(ring) || (grows && trained)) return near(h, i, j);
     const auto head = [&](const Values& x, int64_t of) {
       return Values(x.begin() + of * s.d_k, x.begin() + (of + 1) * s.d_k);
     };
     const Values q = head(in.q[i], h);
+    if (grows) {
+      const Values far = MeanTurned(s, ring, static_cast<int64_t>(i), q);
+      return DotProduct(far.data(), head(in.k[j], kv).data(), s.d_k);
+    }
     if (j == 0) {
       const Values turned = Turned(s, static_cast<size_t>(ring), q);
       return DotProduct(turned.data(), head(in.k[0], kv).data(), s.d_k);
@@ -276,6 +284,7 @@ std::string RotaryJson(const Shape& s) {
         {"trained_context", s.trained},
         {"ring", s.ring},
         {"wide", {{{"ring", s.wide}, {"heads", {{s.n_layer - 1, s.n_kv_head - 1}}}}}}};
+    if (s.growing) json["conversion"]["grow"] = {{0, 0}};
   }
   if (s.output_bias()) json["attention_bias"] = true;
   if (s.mlp_biases()) json["mlp_bias"] = true;
