@@ -6,20 +6,33 @@ import signal
 
 import grpc
 import pytest
+from metrics_endpoint import Metrics
 from server_process import GOLDEN, PATIENCE_SECONDS, ServerProcess, run_server
 from session_client import SessionClient, refused
 
 Code = grpc.StatusCode
-KINDS = {"vq": "transformer_vq", "linear": "linear_transformer", "softmax": "softmax_transformer"}
-MODELS = [flag for kind in KINDS for flag in ("--model", f"{kind}={GOLDEN / 'families' / kind}_gated_single")]
+KINDS = {"vq": "transformer_vq", "linear": "linear_transformer", "softmax": "softmax_transformer", "converted": "llama"}
+FOLDERS = {kind: GOLDEN / "families" / f"{kind}_gated_single" for kind in KINDS} | {
+    "converted": GOLDEN / "hugging_face" / "converted_llama"}
+MODELS = [flag for kind in KINDS for flag in ("--model", f"{kind}={FOLDERS[kind]}")]
 # Two pages of a cache, and a chunk of the prompt beyond the first.
 TEXT = "Once upon a time there was a miller who had three sons. " * 5
 SAMPLING = dict(seed=7, max_tokens=40, ignore_eos=True, logprobs=0)
+# With these a converted model is beyond its rings, of at most 128 positions, and the 256 tokens that it was trained with.
+LONG = dict(SAMPLING, max_tokens=600)
 
 
 def page_bytes(longest):
     """docs/state.md: 2 layers, a head of keys of 10 and values of 14, float32, and a list of pages."""
     return 256 * 2 * (10 + 14) * 4 + (min(-(-longest // 256), 128) * 8 + 63) // 64 * 64
+
+
+def converted_bytes():
+    """docs/state.md: rings of 64 twice, of 128 twice, of one each, by 13 codes with heads of 16, float32."""
+    def parts(heads, ring):
+        return [4 * heads * 13 * 16, 4 * heads * 13 * 16, 8 * heads * 13, 4 * heads * ring, 4 * heads * ring * 16,
+                4 * heads * ring * 16, 4 * heads * 16]
+    return sum(-(-part // 64) * 64 for heads, ring in [(2, 64), (2, 128), (1, 64), (1, 128)] for part in parts(heads, ring))
 
 
 @pytest.fixture(scope="module")
@@ -39,22 +52,35 @@ def quote(server, model, tokens=0):
     return server.models.GetModel(server.api.model.GetModelRequest(name=model, quoted_tokens=tokens)).model
 
 
+def bits(sample):
+    return sample.ids, [token.token.logprob for token in sample.logprobs]
+
+
 def outcome(generated):
-    return generated.ids, [token.token.logprob for token in generated.sample.logprobs]
+    return bits(generated.sample)
+
+
+def complete(server, kind, **sampling):
+    (sample,), _ = server.generate(TEXT, model=kind, **sampling)
+    return bits(sample)
 
 
 def test_the_server_says_what_it_serves(families):
     listed = families.models.ListModels(families.api.model.ListModelsRequest()).models
     assert {model.name: model.family for model in listed} == KINDS
-    assert {model.name: model.state_grows for model in listed} == {"vq": False, "linear": False, "softmax": True}
+    assert {model.name: model.state_grows for model in listed} == {kind: kind == "softmax" for kind in KINDS}
     assert all(model.max_position == 5000 for model in listed)
 
 
-@pytest.mark.parametrize("kind", ["vq", "linear"])
+@pytest.mark.parametrize("kind", ["vq", "linear", "converted"])
 def test_a_constant_state_is_quoted_alike_for_every_length(families, kind):
     quoted = {quote(families, kind, tokens).bytes_per_session for tokens in [0, 1, 256, 257, 5000]}
     assert len(quoted) == 1 and quoted.pop() > 0
     assert not quote(families, kind).session_sizes and quote(families, kind).bytes_per_token == 0
+
+
+def test_a_converted_state_is_quoted_by_its_formula(families):
+    assert quote(families, "converted").bytes_per_session == converted_bytes()
 
 
 def test_a_growing_state_is_quoted_by_its_formula(families):
@@ -123,8 +149,64 @@ def test_several_kinds_compute_side_by_side_as_alone(families):
         assert (ids, logprobs) == alone[kind]
 
 
-def test_sessions_of_every_kind_go_on_after_a_restart(launch, tmp_path):
-    flags = ["--session-dir", tmp_path / "sessions"]
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_long_generation_is_the_same_again_and_beside_others(families, kind):
+    expected = complete(families, kind, **LONG)
+    assert len(expected[0]) == LONG["max_tokens"]
+    assert complete(families, kind, **LONG) == expected
+    others = [families.stream(TEXT[i:], model=kind, max_tokens=4000, ignore_eos=True) for i in range(4)]
+    for call in others:
+        next(call)
+    assert complete(families, kind, **LONG) == expected
+    for call in others:
+        call.cancel()
+    families.wait_idle()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_in_pieces_is_followed_alike(families, kind):
+    """docs/state.md, within a bound: what was generated token by token, fed as prompts of several lengths."""
+    client = SessionClient(families)
+    generated = client.create(model=kind)
+    client.generate(generated.id, TEXT, **LONG)
+    _, ids = client.get(generated.id, transcript=True)
+    assert len(ids) == len(TEXT) + LONG["max_tokens"]
+
+    def following(session):
+        return [token.token.logprob for response in client.score(session.id, " and then") for token in response.tokens]
+
+    expected = following(generated)
+    for size in [7, 100, len(ids)]:
+        fed = client.create(model=kind)
+        for begin in range(0, len(ids), size):
+            client.append(fed.id, ids=ids[begin:begin + size])
+        assert following(fed) == pytest.approx(expected, abs=1e-4)
+
+
+def test_drafts_change_no_bit(families, launch):
+    metrics = Metrics(launch, "--draft-tokens", 3)
+    greedy = dict(LONG, temperature=0)  # which repeats itself
+    accepted = 0
+    for kind in KINDS:
+        assert complete(metrics.server, kind, **greedy) == complete(families, kind, **greedy)
+        before, accepted = accepted, metrics["tvq_draft_tokens_accepted_total"]
+        assert (accepted > before) == (kind != "linear"), "a linear Transformer cannot take tokens back"
+
+
+def test_a_beginning_that_is_kept_changes_no_bit(families, launch):
+    server = launch("--prefix-cache-bytes", 64 << 20)
+    for kind in KINDS:
+        for _ in range(3):
+            server.generate(TEXT, model=kind, max_tokens=1)
+        (sample,), usage = server.generate(TEXT, model=kind, **LONG)
+        chunk = quote(server, kind).prefill_chunk
+        assert usage.cached_tokens == (len(TEXT) - 1) // chunk * chunk > 0
+        assert bits(sample) == complete(families, kind, **LONG)
+
+
+@pytest.mark.parametrize("reads", [[], ["--state-read-dtype", "int8", "--attention-skip-mass", "0.05"], ["--dtype", "int8"]])
+def test_sessions_of_every_kind_go_on_after_a_restart(launch, tmp_path, reads):
+    flags = ["--session-dir", tmp_path / "sessions", *reads]
     server = launch(*flags)
     client = SessionClient(server)
     sessions, expected = {}, {}
@@ -136,11 +218,16 @@ def test_sessions_of_every_kind_go_on_after_a_restart(launch, tmp_path):
         expected[kind] = outcome(client.generate(copy.id, " and", **SAMPLING))
         fork, = client.fork(sessions[kind])
         assert outcome(client.generate(fork.id, " and", **SAMPLING)) == expected[kind]
+        client.mark(sessions[kind], "here")
+        client.append(sessions[kind], TEXT)
+        client.rewind(sessions[kind], "here")
         client.save(sessions[kind])
     server.signal(signal.SIGTERM)
     assert server.process.wait(PATIENCE_SECONDS) == 0
     client = SessionClient(launch(*flags))
     for kind in KINDS:
+        assert outcome(client.generate(sessions[kind], " and", **SAMPLING)) == expected[kind]
+        client.rewind(sessions[kind], "here")
         assert outcome(client.generate(sessions[kind], " and", **SAMPLING)) == expected[kind]
 
 
@@ -177,6 +264,6 @@ def test_requests_share_the_budget_by_their_most(launch):
 def test_the_context_has_a_limit_where_states_grow(launch):
     server = launch()
     assert quote(server, "softmax").max_position == 32768
-    assert quote(server, "linear").max_position == quote(server, "vq").max_position == 0
+    assert {quote(server, kind).max_position for kind in ["linear", "vq", "converted"]} == {0}
     code, message = refused(lambda: server.generate("Once", model="softmax", max_tokens=32768))
     assert code == Code.INVALID_ARGUMENT and "32768" in message
