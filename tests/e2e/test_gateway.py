@@ -150,16 +150,21 @@ def test_logit_bias_decides_and_forbids(gateway):
 
 
 def test_usage_says_what_was_not_computed(start):
-    server = start("--prefix-cache-bytes", 64 << 20)
-    chunk = server.models.GetModel(server.api.model.GetModelRequest()).model.prefill_chunk
-    prompt = ("It was the best of times, it was the worst of times. " * chunk)[:3 * chunk + 5]
+    converted = GOLDEN / "hugging_face" / "converted_llama"  # which 300 tokens take beyond what it was trained with
+    server = start("--model", f"converted={converted}", "--prefix-cache-bytes", 64 << 20)
     with GatewayProcess(server.address) as gateway:
-        usages = [gateway.complete(prompt, max_tokens=1)["usage"] for _ in range(4)]
-        stream = list(gateway.stream(prompt=prompt, max_tokens=1, stream_options={"include_usage": True}))
-    cached = [usage["prompt_tokens_details"]["cached_tokens"] for usage in usages]
-    assert cached[0] == 0 and cached[-1] == 3 * chunk
-    assert {usage["prompt_tokens"] for usage in usages} == {len(prompt)}
-    assert stream[-1]["usage"] == usages[-1]
+        for model in ["bytes", "converted"]:
+            chunk = server.models.GetModel(server.api.model.GetModelRequest(name=model)).model.prefill_chunk
+            prompt = ("It was the best of times, it was the worst of times. " * chunk)[:3 * chunk + 5]
+            asked = dict(model=model, prompt=prompt, max_tokens=300, seed=1, ignore_eos=True)
+            answers = [gateway.complete(**asked) for _ in range(4)]
+            stream = list(gateway.stream(**asked, stream_options={"include_usage": True}))
+            usages = [answer["usage"] for answer in answers]
+            cached = [usage["prompt_tokens_details"]["cached_tokens"] for usage in usages]
+            assert cached[0] == 0 and cached[-1] == 3 * chunk
+            assert {usage["prompt_tokens"] for usage in usages} == {len(prompt)}
+            assert stream[-1]["usage"] == usages[-1]
+            assert {answer["choices"][0]["text"] for answer in answers} == {text_of(stream)}
 
 
 def test_what_a_server_is_not_made_for_is_412(gateway):
