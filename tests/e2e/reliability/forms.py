@@ -18,13 +18,14 @@ from reliability import (
     replicas,
     resets,
 )
-from reliability.world import NOVELS, CannotRunHere
+from reliability.world import CONVERTED, NOVELS, CannotRunHere
 
-# So little memory, for the tiny model and for the novels', that most of the sessions and their marks
+# So little memory, for the tiny model, the novels' and the converted one, that most of the sessions and their marks
 # lie on disk alone when they are wanted.
 SCARCE = ["--state-memory-bytes", 1 << 20, "--session-host-bytes", 1 << 18]
 # A page of its keys and values, of 256 tokens, has 5.9 MB.
 SCARCE_SMOLLM2 = ["--max-model-len", 1024, "--state-memory-bytes", 96 << 20, "--session-host-bytes", 24 << 20]
+SCARCE_CONVERTED = ["--state-memory-bytes", 3 << 19, "--session-host-bytes", 3 << 17]
 SCARCE_NOVELS = ["--state-memory-bytes", 112 << 20, "--session-host-bytes", 28 << 20]
 
 # name -> (what is run, long form, short form)
@@ -38,6 +39,14 @@ FORMS = {
                                            "model": NOVELS},
                           {"operations": 80, "sessions": 32, "restarts": 2, "flags": SCARCE_NOVELS,
                            "model": NOVELS}),
+    # So long calls take sessions beyond their rings, of at most 128 positions, and the 256 tokens of the training.
+    "kill-converted": (kill.run, {"rounds": 100, "sessions": 64, "most_tokens": 64, "flags": SCARCE_CONVERTED,
+                                  "model": CONVERTED},
+                       {"rounds": 3, "sessions": 32, "most_tokens": 64, "flags": SCARCE_CONVERTED, "model": CONVERTED}),
+    "operations-converted": (operations.run, {"operations": 5_000, "sessions": 64, "restarts": 20, "most_tokens": 64,
+                                              "flags": SCARCE_CONVERTED, "model": CONVERTED},
+                             {"operations": 200, "sessions": 64, "restarts": 2, "most_tokens": 64,
+                              "flags": SCARCE_CONVERTED, "model": CONVERTED}),
     "redis": (outage.run_outages, {"outages": 40, "sessions": 32, "load_seconds": 2},
               {"outages": 4, "sessions": 8, "load_seconds": 0.5}),
     "handover": (outage.run_handover, {"steps": 5_000, "sessions": 32}, {"steps": 200, "sessions": 8}),

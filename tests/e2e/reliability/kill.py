@@ -7,7 +7,7 @@ import time
 import grpc
 from reliability.crowd import working
 from reliability.history import Reference
-from reliability.tracked import Tracked, random_call
+from reliability.tracked import MOST_TOKENS, Tracked, random_call
 from reliability.world import TINY, Server, directory, workers
 
 THREADS = 8
@@ -19,9 +19,10 @@ LONGEST_LOAD_SECONDS = 0.5
 class Client:
     """A thread that works on sessions of its own until the server is gone."""
 
-    def __init__(self, reference, random, sessions):
+    def __init__(self, reference, random, sessions, most_tokens):
         self.reference = Reference(reference)
         self.random = random
+        self.most_tokens = most_tokens
         self.sessions = [Tracked() for _ in range(sessions)]
         self.leaving = set()  # ids whose deletion was asked for and not acknowledged
         self.tally = collections.Counter()
@@ -54,11 +55,14 @@ class Client:
         elif kind < 0.3:
             tracked.mark(server, self.random.choice("ab"), durability)
         else:
-            call = random_call(self.random, first=tracked.node.depth == 0)
+            call = self._random_call(tracked)
             outcome = tracked.call(server, call, durability)
             self.reference.check(tracked.node, outcome, f"session {tracked.id}")
         self.tally["calls"] += 1
         self.tally["saved"] += durability == DISK
+
+    def _random_call(self, tracked):
+        return random_call(self.random, tracked.node.depth == 0, self.most_tokens)
 
     def _replace(self, server, index):
         old = self.sessions[index]
@@ -78,18 +82,18 @@ class Client:
             before = tracked.version
             tracked.found(server)
             self.tally["older" if tracked.version < before else "newest"] += 1
-            call = random_call(self.random, first=tracked.node.depth == 0)
+            call = self._random_call(tracked)
             outcome = tracked.call(server, call)
             self.reference.check(tracked.node, outcome, f"session {tracked.id} after the kill")
             self.tally["continued"] += 1
 
 
-def run(api, rounds, sessions, seed, model=TINY, report=print):
+def run(api, rounds, sessions, seed, model=TINY, most_tokens=MOST_TOKENS, flags=(), report=print):
     with directory() as data, Server(api, model=model) as reference:
-        clients = [Client(reference, random, sessions // THREADS) for random in workers(THREADS, seed)]
+        clients = [Client(reference, random, sessions // THREADS, most_tokens) for random in workers(THREADS, seed)]
         pause = workers(1, f"{seed} pauses")[0]
         for round_number in range(rounds + 1):
-            with Server(api, "--session-dir", data, model=model) as server:
+            with Server(api, "--session-dir", data, *flags, model=model) as server:
                 listed = set(server.session_ids())
                 _check_nothing_else(server, clients, listed)
                 for client in clients:

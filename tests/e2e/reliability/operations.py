@@ -4,7 +4,7 @@ import collections
 
 from reliability.crowd import all_at_once
 from reliability.history import Reference
-from reliability.tracked import Tracked, imported, random_call
+from reliability.tracked import MOST_TOKENS, Tracked, imported, random_call
 from reliability.world import TINY, Server, directory, workers
 
 THREADS = 8
@@ -18,18 +18,20 @@ WEIGHTS = {"save": 3, "fork": 3, "mark": 3, "rewind": 3, "export": 2, "import": 
 class Worker:
     """A thread with sessions of its own."""
 
-    def __init__(self, reference, random, sessions, tally):
+    def __init__(self, reference, random, sessions, most_tokens):
         self.reference = Reference(reference)
         self.random = random
+        self.most_tokens = most_tokens
         self.slots = [None] * sessions
         self.snapshots = []  # (node, bytes)
-        self.tally = tally
+        self.tally = collections.Counter()
 
     def durability(self):
         return self.random.choice([0, 0, DISK])
 
     def generate(self, server, tracked):
-        outcome = tracked.call(server, random_call(self.random, first=tracked.node.depth == 0), self.durability())
+        call = random_call(self.random, tracked.node.depth == 0, self.most_tokens)
+        outcome = tracked.call(server, call, self.durability())
         self.reference.check(tracked.node, outcome, f"session {tracked.id}")
         self.tally["generate"] += 1
 
@@ -105,12 +107,11 @@ class Worker:
             self.generate(server, tracked)
 
 
-def run(api, operations, sessions, restarts, seed, model=TINY, flags=(), report=print):
+def run(api, operations, sessions, restarts, seed, model=TINY, most_tokens=MOST_TOKENS, flags=(), report=print):
     """`operations` in all, over `sessions` sessions, with `restarts` restarts, every other a kill -9."""
     tally = collections.Counter()
     with directory() as data, Server(api, model=model) as reference:
-        crowd = [Worker(reference, random, sessions // THREADS, collections.Counter())
-                 for random in workers(THREADS, seed)]
+        crowd = [Worker(reference, random, sessions // THREADS, most_tokens) for random in workers(THREADS, seed)]
         share = -(-(operations - restarts) // ((restarts + 1) * THREADS))
         for part in range(restarts + 1):
             with Server(api, "--session-dir", data, *flags, model=model) as server:

@@ -6,12 +6,13 @@ import grpc
 from reliability.history import Call, Node, perform
 from reliability.world import outcome_unknown
 
-VOCABULARY = range(3, 259)  # ids of bytes
+VOCABULARY = range(3, 256)  # ids that every model has
+MOST_TOKENS = 8  # that a call generates
 
 _labels = itertools.count()
 
 
-def random_call(random, first, most_tokens=8):
+def random_call(random, first, most_tokens=MOST_TOKENS):
     """Greedy or seeded, generated or appended, with or without a prompt; the first one has one."""
     prompt = tuple(random.choices(VOCABULARY, k=random.randint(1 if first else 0, 12)))
     tokens = random.randint(0 if prompt else 1, most_tokens)

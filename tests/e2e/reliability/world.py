@@ -16,6 +16,7 @@ import grpc
 from server_process import GOLDEN, PATIENCE_SECONDS, ROOT, ServerProcess
 
 TINY = GOLDEN / "heads_unequal"
+CONVERTED = GOLDEN / "hugging_face" / "converted_llama"  # one of softmax attention, whose state does not grow any more
 ENDING_SECONDS = 10  # of a server's process, behind the grace that it gives calls
 NOVELS = ROOT / "models" / "zoo" / "novels"  # the one that the project ships
 
