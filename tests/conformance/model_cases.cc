@@ -135,7 +135,7 @@ std::vector<Shape> Shapes() {
                             .trained = 128},
                       Shape{.name = "converted_growing",
                             .kind = "qwen2",
-                            .d_k = 10,
+                            .d_k = 32,
                             .n_head = 6,
                             .n_kv_head = 2,
                             .mem_len = 63,
