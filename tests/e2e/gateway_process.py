@@ -68,6 +68,7 @@ class GatewayProcess:
             if self.process.poll() is None:
                 self.process.kill()
         assert self.process.returncode == 0, f"exit code {self.process.returncode}: {self.stderr()}"
+        assert "calls that do not end" not in self.stderr()
 
     def stderr(self):
         self.stderr_file.seek(0)

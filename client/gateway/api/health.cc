@@ -78,6 +78,7 @@ asio::awaitable<absl::Status> ServerWatch::AskServer() {
   question->Start(Prepare(services_.upstream.Next()));
   cancel_ = [question] { question->Cancel(); };
   const auto answer = co_await question->Answer();
+  cancel_ = nullptr;  // the call would never end
   co_return answer.status();
 }
 
