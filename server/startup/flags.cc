@@ -63,13 +63,14 @@ void AddModelFlags(flags::Command app, Flags& flags) {
   app.AddSetting("--state-dtype", flags.state_dtype,
                  "Recent values of a session; default: as --dtype, bfloat16 for int8 and int4")
       .OneOf({"float32", "bfloat16"});
-  app.AddSetting("--state-read-dtype", flags.state_read_dtype,
-                 "What decode reads of a Transformer-VQ's session: exact, or an int8 copy, which "
-                 "takes memory and less time; without effect on other families")
+  app.AddSetting(
+         "--state-read-dtype", flags.state_read_dtype,
+         "What decode reads of a session of a Transformer-VQ or a converted model: exact, or an "
+         "int8 copy, which takes memory and less time")
       .OneOf({"exact", "int8"});
   app.AddSetting("--attention-skip-mass", flags.attention_skip_mass,
-                 "Softmax mass that decode may leave out of a Transformer-VQ's attention, to read "
-                 "fewer rows of values: 0 (exact) to less than 1; without effect on other families")
+                 "Softmax mass that decode may leave out of the attention of a Transformer-VQ or a "
+                 "converted model, to read fewer rows of values: 0 (exact) to less than 1")
       .Check(
           [](const std::string& text) {
             float mass = 0;
