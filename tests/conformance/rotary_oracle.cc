@@ -170,10 +170,11 @@ Score RingScores(const Shape& s, const OracleTensors& w, const std::string& p, i
                  const Projected& in, OracleRun& run) {
   const std::string name = p + "self_attn.conversion.";
   const size_t tokens = in.k.size();
-  std::vector<std::vector<int32_t>> codes;  // [G][T]
-  std::vector<std::vector<Values>> excess(static_cast<size_t>(s.n_kv_head));
-  for (int64_t kv = 0; kv < s.n_kv_head; ++kv) {
-    codes.push_back(Assign(s, w, name, kv, in.k, excess[static_cast<size_t>(kv)]));
+  const auto kv_heads = static_cast<size_t>(s.n_kv_head);
+  std::vector<std::vector<int32_t>> codes(kv_heads);  // [G][T]
+  std::vector<std::vector<Values>> excess(kv_heads);
+  for (size_t kv = 0; kv < kv_heads; ++kv) {
+    codes[kv] = Assign(s, w, name, static_cast<int64_t>(kv), in.k, excess[kv]);
   }
   // Groups of heads, the shorter rings first.
   for (const int64_t ring : {s.ring, s.wide}) {

@@ -180,8 +180,10 @@ TEST_P(RotaryTest, HeadsAgreeWithTheReference) {
       for (const bool normed : {false, true}) {
         const std::vector<float> x = RandomFloats(rows * shape.width(), 1, 3);
         std::vector<int64_t> positions;
+        positions.reserve(static_cast<size_t>(rows));
         for (int64_t n = 0; n < rows; ++n) positions.push_back(n * n * 37);
         std::vector<float> frequencies;
+        frequencies.reserve(static_cast<size_t>(shape.turned / 2));
         for (int64_t i = 0; i < shape.turned / 2; ++i) {
           frequencies.push_back(std::pow(0.3F, static_cast<float>(i)));
         }
@@ -259,6 +261,7 @@ TEST_P(RotaryTest, ARowsBitsDependOnThatRowAlone) {
 TEST_P(RotaryTest, ScoresDependOnDistancesAlone) {
   const HeadShape shape{1, 1, 32, 1, 32};
   std::vector<float> frequencies;
+  frequencies.reserve(16);
   for (int i = 0; i < 16; ++i) frequencies.push_back(std::pow(10.0F, static_cast<float>(-i) / 4));
   const std::vector<float> row = RandomFloats(shape.width(), 7);
   const auto score = [&](int64_t query, int64_t key) {

@@ -24,8 +24,8 @@ class GatedMlpLayer : public Layer {
   };
 
   // The device must outlive it.
-  GatedMlpLayer(std::string prefix, Config config, Device& device)
-      : Layer(std::move(prefix)), config_(std::move(config)), device_(device) {}
+  GatedMlpLayer(std::string prefix, const Config& config, Device& device)
+      : Layer(std::move(prefix)), config_(config), device_(device) {}
 
   void Load(WeightLoader& loader) override;
   void Reserve(int64_t rows, WorkingMemory& memory) override;

@@ -58,6 +58,7 @@ struct KeptInputs {
                                     static_cast<size_t>(count * width));
     };
     std::vector<int64_t> at;
+    at.reserve(static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i) at.push_back(first + i);
     const auto room = [&](int64_t floats) {
       return std::vector<float>(static_cast<size_t>(count * floats), kNotWritten);
