@@ -11,7 +11,6 @@ TEXT is tokenized by PyPI's `tokenizers`; of a directory without a tokenizer.jso
 
 import argparse
 import pathlib
-import sys
 
 import numpy as np
 import torch
@@ -19,24 +18,13 @@ import torch
 from models.conversion.config import Config
 from models.conversion.directory import load_model
 from models.conversion.model import Model
+from models.conversion.texts import read_ids
 from models.training.files import safetensors
 
 STATES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 ROWS = 512  # of logits at a time
 PROMPT, CONTINUATION = 120, 60
 GREEDY_TRIES = 8  # places in the text tried as prompts, for the continuation with the clearest choices
-
-
-def read_ids(directory: pathlib.Path, text: str) -> np.ndarray:
-    file = directory / "tokenizer.json"
-    if not file.exists():
-        return np.array([int(word) for word in text.split()], np.int64)
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise SystemExit(f"expected: {sys.executable} has no package `tokenizers`, which reads {file}; `pip install tokenizers` "
-                         "in a virtual environment with --system-site-packages") from None
-    return np.array(Tokenizer.from_file(str(file)).encode(text).ids, np.int64)
 
 
 def columns(config: Config, codes: list) -> np.ndarray:
