@@ -38,9 +38,10 @@ MODELS = {
                     rope_parameters={"rope_type": "default", "rope_theta": 50000.0, "partial_rotary_factor": 0.5}),
         codes=11, context=192, ring=64, wide={(1, 0): 192, (1, 1): 128}),
     "converted_grow": dict(
-        fields=dict(model_type="qwen2", architectures=["Qwen2ForCausalLM"], vocab_size=61, hidden_size=32, intermediate_size=40,
-                    num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, head_dim=16, tie_word_embeddings=True,
-                    prefill_chunk=64, rope_theta=10000.0, rope_scaling={"rope_type": "linear", "factor": 2.0}),
+        fields=dict(model_type="qwen2", architectures=["Qwen2ForCausalLM"], vocab_size=BYTES_AND_END, hidden_size=32,
+                    intermediate_size=40, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, head_dim=16,
+                    tie_word_embeddings=True, eos_token_id=BYTES_AND_END - 1, prefill_chunk=64, rope_theta=10000.0,
+                    rope_scaling={"rope_type": "linear", "factor": 2.0}),
         codes=9, context=128, ring=64, wide={(1, 1): 128}, grow={(0, 1), (1, 0)}),
 }
 COMMON = dict(hidden_act="silu", max_position_embeddings=100000, rms_norm_eps=1e-5, torch_dtype="float32")
