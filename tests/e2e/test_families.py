@@ -11,9 +11,11 @@ from server_process import GOLDEN, PATIENCE_SECONDS, ServerProcess, run_server
 from session_client import SessionClient, refused
 
 Code = grpc.StatusCode
-KINDS = {"vq": "transformer_vq", "linear": "linear_transformer", "softmax": "softmax_transformer", "converted": "llama"}
+KINDS = {"vq": "transformer_vq", "linear": "linear_transformer", "softmax": "softmax_transformer", "converted": "llama",
+         "grown": "qwen2"}
 FOLDERS = {kind: GOLDEN / "families" / f"{kind}_gated_single" for kind in KINDS} | {
-    "converted": GOLDEN / "hugging_face" / "converted_llama"}
+    "converted": GOLDEN / "hugging_face" / "converted_llama", "grown": GOLDEN / "hugging_face" / "converted_grow"}
+GROWING = ["softmax", "grown"]  # the latter beside a constant part
 MODELS = [flag for kind in KINDS for flag in ("--model", f"{kind}={FOLDERS[kind]}")]
 # Two pages of a cache, and a chunk of the prompt beyond the first.
 TEXT = "Once upon a time there was a miller who had three sons. " * 5
@@ -27,12 +29,17 @@ def page_bytes(longest):
     return 256 * 2 * (10 + 14) * 4 + (min(-(-longest // 256), 128) * 8 + 63) // 64 * 64
 
 
-def converted_bytes():
-    """docs/state.md: rings of 64 twice, of 128 twice, of one each, by 13 codes with heads of 16, float32."""
+def converted_bytes(codes, groups):
+    """docs/state.md: heads of 16 in float32, of each group (key/value heads, ring); `codes` with the sink's."""
     def parts(heads, ring):
-        return [4 * heads * 13 * 16, 4 * heads * 13 * 16, 8 * heads * 13, 4 * heads * ring, 4 * heads * ring * 16,
+        return [4 * heads * codes * 16, 4 * heads * codes * 16, 8 * heads * codes, 4 * heads * ring, 4 * heads * ring * 16,
                 4 * heads * ring * 16, 4 * heads * 16]
-    return sum(-(-part // 64) * 64 for heads, ring in [(2, 64), (2, 128), (1, 64), (1, 128)] for part in parts(heads, ring))
+    return sum(-(-part // 64) * 64 for heads, ring in groups for part in parts(heads, ring))
+
+
+def grown_page_bytes(longest):
+    """docs/state.md: two heads of 16 whose keys lie in both forms, float32, and a list of pages."""
+    return 256 * 4 * 3 * 16 * 2 + (min(-(-longest // 256), 128) * 8 + 63) // 64 * 64
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +75,7 @@ def complete(server, kind, **sampling):
 def test_the_server_says_what_it_serves(families):
     listed = families.models.ListModels(families.api.model.ListModelsRequest()).models
     assert {model.name: model.family for model in listed} == KINDS
-    assert {model.name: model.state_grows for model in listed} == {kind: kind == "softmax" for kind in KINDS}
+    assert {model.name: model.state_grows for model in listed} == {kind: kind in GROWING for kind in KINDS}
     assert all(model.max_position == 5000 for model in listed)
 
 
@@ -80,7 +87,15 @@ def test_a_constant_state_is_quoted_alike_for_every_length(families, kind):
 
 
 def test_a_converted_state_is_quoted_by_its_formula(families):
-    assert quote(families, "converted").bytes_per_session == converted_bytes()
+    # A layer with both heads alike, one with others, and one with a head of each kind.
+    assert quote(families, "converted").bytes_per_session == converted_bytes(13, [(2, 64), (2, 128), (1, 64), (1, 128)])
+
+
+def test_a_converted_state_that_grows_is_quoted_by_its_parts(families):
+    constant = converted_bytes(10, [(1, 64), (1, 128)])
+    for tokens, pages in [(1, 1), (256, 1), (257, 2), (5000, 20)]:
+        assert quote(families, "grown", tokens).bytes_per_session == constant + pages * grown_page_bytes(5000)
+    assert quote(families, "grown").bytes_per_token == grown_page_bytes(5000) // 256
 
 
 def test_a_growing_state_is_quoted_by_its_formula(families):
@@ -263,7 +278,7 @@ def test_requests_share_the_budget_by_their_most(launch):
 
 def test_the_context_has_a_limit_where_states_grow(launch):
     server = launch()
-    assert quote(server, "softmax").max_position == 32768
+    assert {quote(server, kind).max_position for kind in GROWING} == {32768}
     assert {quote(server, kind).max_position for kind in ["linear", "vq", "converted"]} == {0}
     code, message = refused(lambda: server.generate("Once", model="softmax", max_tokens=32768))
     assert code == Code.INVALID_ARGUMENT and "32768" in message

@@ -39,7 +39,7 @@ FORMS = {
                                            "model": NOVELS},
                           {"operations": 80, "sessions": 32, "restarts": 2, "flags": SCARCE_NOVELS,
                            "model": NOVELS}),
-    # So long calls take sessions beyond their rings, of at most 128 positions, and the 256 tokens of the training.
+    # Calls of so many tokens take sessions beyond their rings, of at most 128 positions, and the 256 tokens of the training.
     "kill-converted": (kill.run, {"rounds": 100, "sessions": 64, "most_tokens": 64, "flags": SCARCE_CONVERTED,
                                   "model": CONVERTED},
                        {"rounds": 3, "sessions": 32, "most_tokens": 64, "flags": SCARCE_CONVERTED, "model": CONVERTED}),

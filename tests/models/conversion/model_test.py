@@ -51,8 +51,7 @@ def test_bfloat16_keys_and_values_differ():
 
 
 @pytest.mark.parametrize("fields", MODELS.values(), ids=MODELS)
-def test_is_the_softmax_model_where_rings_are_longer_than_the_text(fields, monkeypatch):
-    monkeypatch.setattr(attention, "rounded", lambda x, dtype: x)  # heads that keep all round keys before they are turned
+def test_is_the_softmax_model_where_rings_are_longer_than_the_text(fields):
     fields = {**fields, "conversion": {**CONVERSION, **fields.get("conversion", {}), "trained_context": 512, "ring": 384,
                                        "wide": [{"ring": 512, "heads": [[1, 0]]}]}}
     model, tokens = random_model(**fields), torch.randint(0, SHAPE["vocab_size"], (LENGTH,))
