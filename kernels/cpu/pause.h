@@ -16,23 +16,29 @@ inline void Pause() {
 #endif
 }
 
-// Opened once, by one thread, for others that wait a few microseconds for it.
+// Returns when ready() is true, which another thread sees to within a few microseconds. Whoever
+// does may have been taken off its core: after some microseconds others get this one.
+template <typename Ready>
+void WaitUntil(const Ready& ready) {
+  constexpr int kPausesBeforeYield = 1000;
+  for (int i = 0; !ready(); ++i) {
+    if (i < kPausesBeforeYield) {
+      Pause();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+// Opened once, by one thread, for others that wait for it.
 class Gate {
  public:
   bool open() const { return open_.load(std::memory_order_acquire); }
   void Open() { open_.store(true, std::memory_order_release); }
 
-  // What was written before Open may be read after it. Who opens may have been taken off its core:
-  // after some microseconds others get this one.
+  // What was written before Open may be read after it.
   void Wait() const {
-    constexpr int kPausesBeforeYield = 1000;
-    for (int i = 0; !open(); ++i) {
-      if (i < kPausesBeforeYield) {
-        Pause();
-      } else {
-        std::this_thread::yield();
-      }
-    }
+    WaitUntil([&] { return open(); });
   }
 
  private:

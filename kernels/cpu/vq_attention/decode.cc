@@ -25,6 +25,7 @@
 #include "hwy/highway.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/pause.h"
 #include "kernels/cpu/run_ahead.h"
 #include "kernels/cpu/vq_attention/copy_sums-inl.h"
 #include "kernels/cpu/vq_attention/keys.h"
@@ -58,7 +59,9 @@ class Decode {
         kept_memory_(cpu.Scratch<uint8_t>(3, units_ * KeptBytes())),
         thresholds_(cpu.Scratch<float>(4, units_ * shared_)),
         later_sums_(cpu.Scratch<float>(5, units_ * (kParts - 1) * shared_ * shape_.value)),
-        copy_kind_(CopyGroupKindFor(cpu.dot())) {}
+        copy_kind_(CopyGroupKindFor(cpu.dot())) {
+    for (int64_t unit = 0; unit < units_; ++unit) units_memory_[unit].unweighed = 0;
+  }
 
   void Run() {
     for (int64_t first = 0, turn = 0; first < args_.states.size(); ++turn) {
@@ -75,7 +78,7 @@ class Decode {
     ReadRun codes;      // rows of the accumulator
     ReadRun recent;     // rows of the window
     int32_t retired;    // code of the position that left the window, or kNoCode
-    int32_t unweighed;  // heads
+    int32_t unweighed;  // heads, 0 before the unit has begun
   };
 
   // Of the rows of a unit, which are summed on their own.
@@ -114,8 +117,7 @@ class Decode {
   // A task has both phases of a unit.
   void AttendByUnits(int64_t first_unit, int64_t units) {
     RunTasks(cpu_, units, ValuesWork(units), [&](int64_t unit) {
-      Begin(first_unit + unit);
-      for (int64_t i = 0; i < shared_; ++i) WeighHead(first_unit + unit, i);
+      for (int64_t i = 0; i < shared_; ++i) Weigh(first_unit + unit, i);
       const int64_t end = (unit + 1) * unit_tiles();
       for (int64_t tile = unit * unit_tiles(); tile < end; ++tile) {
         SumValues(TileAt(first_unit, tile),
@@ -128,26 +130,16 @@ class Decode {
   // A task has a tile. Weights come before: by the caller, while others fetch, where they are soon
   // done.
   void AttendByTiles(int64_t first_unit, int64_t units) {
-    const auto begin = [&] {
-      for (int64_t unit = 0; unit < units; ++unit) Begin(first_unit + unit);
-    };
-    const auto weigh = [&](int64_t task) {
-      WeighHead(first_unit + task / shared_, task % shared_);
-    };
+    const auto weigh = [&](int64_t task) { Weigh(first_unit + task / shared_, task % shared_); };
     const int64_t heads = units * shared_, weights_work = heads * max_keys_ * 32;
     const bool alone = weights_work < kSharedWork;
-    if (!alone) {
-      RunPrepared(
-          cpu_, heads, weights_work, begin, [](int64_t) {},
-          [&](int64_t task, int64_t) { weigh(task); });
-    }
+    // In order: no task waits for one that nobody has taken.
+    if (!alone) RunAhead(cpu_, heads, weights_work, [&](int64_t task, int64_t) { weigh(task); });
     const int64_t tiles = units * unit_tiles();
     RunPrepared(
         cpu_, tiles, ValuesWork(units),
         [&] {
-          if (!alone) return;
-          begin();
-          for (int64_t task = 0; task < heads; ++task) weigh(task);
+          for (int64_t task = 0; alone && task < heads; ++task) weigh(task);
         },
         [&](int64_t tile) { Fetch(TileAt(first_unit, tile)); },
         [&](int64_t tile, int64_t next) {
@@ -186,7 +178,6 @@ class Decode {
   // The first phase: the position's code joins the state, which tells the keys that it can see.
   void Begin(int64_t unit) {
     Unit& u = units_memory_[unit];
-    u.unweighed = static_cast<int32_t>(shared_);
     const int64_t n = RowOf(unit);
     const int64_t g = unit % shape_.kv_heads;
     const VqState& state = StateOf(unit);
@@ -201,19 +192,23 @@ class Decode {
         AttentionKeys::Collect(shape_, state, g, std::max<int64_t>(0, position + 1 - shape_.window),
                                position + 1, shape_.window, key_memory_ + unit * key_bytes_);
     PrefetchAppend(Append(unit));
+    std::atomic_ref(u.unweighed).store(static_cast<int32_t>(shared_), std::memory_order_release);
   }
 
-  // Then softmax over the codes that have positions and the recent positions, of each of the heads,
-  // the last of which goes on to the unit.
-  void WeighHead(int64_t unit, int64_t i) {
-    if (StateOf(unit).none()) return;
+  // Softmax over the codes that have positions and the recent positions, of the i-th of a unit's
+  // heads. The first begins with the unit, and the last to be done ends with it.
+  void Weigh(int64_t unit, int64_t i) {
     Unit& u = units_memory_[unit];
+    const std::atomic_ref unweighed(u.unweighed);
+    if (i == 0) Begin(unit);
+    if (StateOf(unit).none()) return;
+    WaitUntil([&] { return unweighed.load(std::memory_order_acquire) > 0; });
     const int64_t n = RowOf(unit), h = unit % shape_.kv_heads * shared_ + i;
     SoftmaxWeights(
         {u.keys, u.keys.recent, shape_.window, args_.code_scores.row(n) + h * shape_.codes,
          args_.position_scores.row(n) + h * shape_.window},
         Weights(unit) + i * max_keys_);
-    if (std::atomic_ref(u.unweighed).fetch_sub(1, std::memory_order_acq_rel) == 1) End(unit);
+    if (unweighed.fetch_sub(1, std::memory_order_acq_rel) == 1) End(unit);
   }
 
   // At last rows are chosen that matter, and the position's values join the state.

@@ -51,7 +51,7 @@ HWY_INLINE void PrefetchRow(const T* row, int64_t columns) {
   }
 }
 
-// Rows that are asked for before the first is added.
+// How many rows ahead of those that are added others are asked for.
 template <typename T>
 HWY_INLINE int64_t RowsAhead(const RowSums<T>& s) {
   const int64_t bytes = s.columns * static_cast<int64_t>(sizeof(T));
@@ -129,15 +129,17 @@ HWY_INLINE void AddRows(const RowSums<T>& s, int64_t first, int64_t ahead) {
     row[i] = s.Row(first + i);
     next[i] = s.Row(std::min(first + ahead + i, s.count - 1));
   }
+  const auto fetch = [&](int64_t column) HWY_ATTR {
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) __builtin_prefetch(next[i] + column);
+  };
   int64_t c = 0;
   for (; c + kTileColumns <= s.columns; c += kTileColumns) {
-    for (int64_t line = 0; line < kTileColumns; line += kLine) {
-#pragma GCC unroll 8
-      for (int i = 0; i < kRows; ++i) __builtin_prefetch(next[i] + c + line);
-    }
+    for (int64_t line = 0; line < kTileColumns; line += kLine) fetch(c + line);
     AddColumnsOfHeads<kRows, kTileVectors>(TileTag(), s, row, first, c);
   }
   for (; c + kTileLanes <= s.columns; c += kTileLanes) {
+    if (c % kLine == 0) fetch(c);
     AddColumnsOfHeads<kRows, 1>(TileTag(), s, row, first, c);
   }
   for (; c < s.columns; ++c) {
