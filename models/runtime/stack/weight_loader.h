@@ -64,7 +64,7 @@ class WeightLoader {
   LinearWeight Pack(std::initializer_list<const MatrixValues*> matrices);
   LinearWeight Pack(std::span<const HostMatrix> parts, DType dtype);
 
-  // `half_norms` [P, S]: in the place of what the keys have themselves, where there are some.
+  // `half_norms` [P, S]: what assigning takes off the keys' scores; empty: |key|^2 / 2.
   HeadKeys PackKeys(const std::vector<float>& keys, std::array<int64_t, 3> shape,
                     const std::vector<float>& half_norms = {});
 

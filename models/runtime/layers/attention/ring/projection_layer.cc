@@ -72,6 +72,19 @@ bool AllIdentities(const std::vector<float>& matrices, int64_t key) {
   return true;
 }
 
+// P P^T of a matrix [K, K].
+std::vector<double> Squared(const float* matrix, size_t width) {
+  std::vector<double> squared(width * width);
+  for (size_t i = 0; i < width; ++i) {
+    for (size_t j = 0; j < width; ++j) {
+      for (size_t e = 0; e < width; ++e) {
+        squared[i * width + j] += double{matrix[i * width + e]} * matrix[j * width + e];
+      }
+    }
+  }
+  return squared;
+}
+
 // Which codeword A_j [G, S, K] is nearest to a key in the metric P [G, K, K] of its head:
 //
 //   argmin_j |(k - A_j) P|^2 = argmax_j k . (A_j P P^T) - |A_j P|^2 / 2
@@ -83,24 +96,19 @@ struct AssignKeys {
 AssignKeys InMetric(const std::vector<float>& words, const std::vector<float>& metric,
                     int64_t codes, int64_t key) {
   AssignKeys assign;
-  const auto width = static_cast<size_t>(key);
-  std::vector<double> word_in_metric(width);
-  for (size_t word = 0; word < words.size() / width; ++word) {
-    const float* matrix = metric.data() + word / static_cast<size_t>(codes) * width * width;
-    double norm = 0;
-    for (size_t j = 0; j < width; ++j) {
-      double sum = 0;
+  const auto width = static_cast<size_t>(key), of_head = static_cast<size_t>(codes) * width;
+  for (size_t head = 0; head * of_head < words.size(); ++head) {
+    const std::vector<double> squared = Squared(metric.data() + head * width * width, width);
+    for (size_t at = head * of_head; at < (head + 1) * of_head; at += width) {
+      std::vector<double> product(width);
       for (size_t i = 0; i < width; ++i) {
-        sum += double{words[word * width + i]} * matrix[i * width + j];
+        const double number = words[at + i];
+        for (size_t j = 0; j < width; ++j) product[j] += number * squared[i * width + j];
       }
-      word_in_metric[j] = sum;
-      norm += sum * sum;
-    }
-    assign.half_norms.push_back(static_cast<float>(norm / 2));
-    for (size_t i = 0; i < width; ++i) {
-      double sum = 0;
-      for (size_t j = 0; j < width; ++j) sum += word_in_metric[j] * matrix[i * width + j];
-      assign.keys.push_back(static_cast<float>(sum));
+      double norm = 0;
+      for (size_t j = 0; j < width; ++j) norm += product[j] * words[at + j];
+      assign.half_norms.push_back(static_cast<float>(norm / 2));
+      assign.keys.insert(assign.keys.end(), product.begin(), product.end());
     }
   }
   return assign;

@@ -10,11 +10,12 @@
 
 namespace tvq {
 
-// Key/value heads of a layer whose rings are as long, or that keep all keys beside.
+// Key/value heads of a layer that remember alike: by rings as long, or by all their keys, of which
+// those nearer than W are met exactly behind the context that the model was trained with.
 struct RingGroup {
   int64_t ring = 0;            // W, positions
   std::vector<int64_t> heads;  // ascending
-  bool grows = false;
+  bool grows = false;          // all keys
 };
 
 // Of a layer.
