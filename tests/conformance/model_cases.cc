@@ -168,13 +168,13 @@ std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const DeviceCase& backend : Backends()) {
     for (const Shape& shape : Shapes()) {
-      // Where it is slow: the odd sizes, an absolute position, shared heads.
+      // Where it is slow: the odd sizes, an absolute position, shared heads, both ways to grow.
       const bool slow = backend.name == "cuda_stand_in" || backend.variant == "scalar" ||
                         backend.variant == kAmxStandIn.variant;
       const bool kept = shape.name == "three_heads_long_reach" || shape.pe_abs ||
                         shape.name.ends_with("grouped_small_chunk") ||
                         shape.name.ends_with("standard_three_heads") ||
-                        shape.position_bias != "relative";
+                        shape.position_bias != "relative" || shape.growing;
       const bool on_gpu = shape.has_codes() || shape.linear() || shape.grows();
       // Tiles computed in software take longest, and are the products' affair.
       const bool tiles = backend.variant == kAmxStandIn.variant;

@@ -37,6 +37,16 @@ Shape SmallShapeOf(const char* kind) {
   return shape;
 }
 
+// Converted: a layer that keeps all keys beside one that keeps a ring of them.
+Shape SmallConverted() {
+  Shape shape = SmallShapeOf("llama");
+  shape.d_v = shape.d_k;
+  shape.ring = 64;
+  shape.wide = shape.trained = 128;
+  shape.growing = true;
+  return shape;
+}
+
 // The models hold the same weights; the states of both are fed the same.
 struct Twins {
   Twins(const Shape& shape, const DeviceCase& device, DType dtype, const StateReads& reads = {})
@@ -177,8 +187,9 @@ TEST_P(RecordedStepTest, HasTheBitsOfADirectStepThatLeavesRowsOut) {
 // Rows of nobody have no state to add to. Of pages, those of some sessions come to be two while the
 // recording stays, and the rows of nobody change how many blocks share a session.
 TEST_P(RecordedStepTest, HasTheBitsOfADirectStepOfOtherKinds) {
-  for (const char* kind : {"linear_transformer", "softmax_transformer"}) {
-    Twins twins(SmallShapeOf(kind), GetParam(), DType::kFloat32);
+  for (const Shape& shape : {SmallShapeOf("linear_transformer"),
+                             SmallShapeOf("softmax_transformer"), SmallConverted()}) {
+    Twins twins(shape, GetParam(), DType::kFloat32);
     ASSERT_TRUE(twins.recorded.model().Prepare({.decode_rows = 4}).ok());
     std::vector<std::unique_ptr<State>> recorded, direct;
     for (const int64_t position : {254, 130, 0, 255}) {
@@ -197,9 +208,9 @@ TEST_P(RecordedStepTest, HasTheBitsOfADirectStepOfOtherKinds) {
       }
       const std::vector<int32_t> fed(tokens.begin(), tokens.begin() + static_cast<int64_t>(rows));
       ASSERT_TRUE(twins.recorded.Batch(of_recorded, fed) == twins.direct.Batch(of_direct, fed))
-          << kind << ", " << rows << " rows";
+          << shape.kind << ", " << rows << " rows";
     }
-    for (size_t i = 0; i < 4; ++i) ASSERT_EQ(Bytes(*recorded[i]), Bytes(*direct[i])) << kind;
+    for (size_t i = 0; i < 4; ++i) ASSERT_EQ(Bytes(*recorded[i]), Bytes(*direct[i])) << shape.kind;
   }
 }
 

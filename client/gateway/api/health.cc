@@ -78,7 +78,7 @@ asio::awaitable<absl::Status> ServerWatch::AskServer() {
   question->Start(Prepare(services_.upstream.Next()));
   cancel_ = [question] { question->Cancel(); };
   const auto answer = co_await question->Answer();
-  cancel_ = nullptr;  // the call would never end
+  cancel_ = nullptr;  // which would keep the question, and it counts among the open calls
   co_return answer.status();
 }
 

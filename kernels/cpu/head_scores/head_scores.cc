@@ -97,8 +97,8 @@ struct ScoreTable {
   int64_t Work() const {
     int64_t rows = 0;
     for (int64_t i = 0; i < count; ++i) rows += Rows(i);
-    const int64_t bytes_a_row = sizeof(float);  // of keys, once for all rows
-    return std::max(rows, bytes_a_row) * keys().heads * keys().rows * keys().width;
+    constexpr int64_t kBytesOfNumber = sizeof(float);  // reading keys costs as much as so many rows
+    return std::max(rows, kBytesOfNumber) * keys().heads * keys().rows * keys().width;
   }
 
   // A group of keys for a chunk of rows of each kind.

@@ -13,8 +13,8 @@
 
 namespace tvq {
 
-// Keys [P,S,K] in the layout of the device that packed them, with |key|^2 / 2 [P,S] beside them,
-// or whatever else was put there for VqAssign to take off their scores.
+// Keys [P,S,K] in the layout of the device that packed them. Beside them [P,S] what VqAssign takes
+// off their scores: |key|^2 / 2, or the halves of other norms that were put there.
 struct HeadKeys {
   int64_t heads = 0;
   int64_t rows = 0;

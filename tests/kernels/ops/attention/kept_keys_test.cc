@@ -209,9 +209,13 @@ TEST_P(KeptKeysTest, DecodeHasTheBitsOfPrefill) {
 TEST_P(KeptKeysTest, WritesNothingOfARowWithoutPages) {
   const auto device = MakeTestDevice(GetParam());
   const KeptInputs in(kKeptSizes[1], DType::kFloat32);
+  const OwnedPages pages(*device, in.shape, 256);
+  const KeptMade expected = in.Prefill(*device, pages, 0, 202);
   KeptMade made;
-  ASSERT_TRUE(in.Run(*device, 200, 1, {KeyValuePages{}}, {}, &made).ok());
-  for (const std::vector<float>& written : {made.q, made.k, made.scores}) {
+  ASSERT_TRUE(in.Run(*device, 200, 2, {KeyValuePages{}, pages.View()}, {}, &made).ok());
+  EXPECT_TRUE(in.Row(made, 201, 1) == in.Row(expected, 201, 201));
+  const KeptMade first = in.Row(made, 200, 0);
+  for (const std::vector<float>& written : {first.q, first.k, first.scores}) {
     EXPECT_EQ(std::ranges::count(written, kNotWritten), std::ssize(written));
   }
 }
