@@ -16,6 +16,7 @@ RIDGE = 1e-3  # of the mean eigenvalue: directions that no query has keep a litt
 FLOOR = 1e-2  # of the mean weight: keys that nobody attends to have codes, too
 ROUNDS = 8
 QUERIES = 80  # of a text, at which it is seen what keys receive
+KEYS = 1 << 14  # that words are found for at most: every other, or every third, of more
 
 
 class Words(NamedTuple):
@@ -51,8 +52,9 @@ def received(heads: Heads, positions: Positions, ring: int) -> torch.Tensor:
 def find(texts: list, positions: list, ring: int, codes: int, generator: torch.Generator) -> Words:
     """The codewords of a kv head, of what it saw of some texts, each longer than the ring."""
     metric = metric_of(texts, positions, ring)
-    keys = torch.cat([heads.keys[1:] for heads in texts]).double()
-    weights = torch.cat([received(heads, at, ring)[1:] for heads, at in zip(texts, positions)]).double()
+    step = -(-sum(len(heads.keys) for heads in texts) // KEYS)
+    keys = torch.cat([heads.keys[1::step] for heads in texts]).double()
+    weights = torch.cat([received(heads, at, ring)[1::step] for heads, at in zip(texts, positions)]).double()
     weights = weights / weights.mean().clamp(min=1e-30) + FLOOR
     words = k_means(keys @ metric, weights, codes, generator)
     return Words((words @ torch.linalg.inv(metric)).float(), metric.float())

@@ -15,6 +15,7 @@ import json
 import pathlib
 import shutil
 import sys
+from typing import List, NamedTuple
 
 import torch
 
@@ -23,6 +24,7 @@ from models.conversion.calibration import Calibration, Seen
 from models.conversion.codes_file import NAMES
 from models.conversion.config import RING_STEP, ConfigError
 from models.conversion.directory import load_model
+from models.conversion.model import Model
 from models.conversion.texts import read_ids
 from models.training.files import safetensors
 from models.training.progress import Progress
@@ -34,8 +36,16 @@ class TextError(ValueError):
     """A text cannot be used; the message names it and what would be right."""
 
 
+class Wanted(NamedTuple):
+    codes: int  # of each kv head
+    ring: int
+    context: int  # that the model was trained with
+    fit_steps: int  # of each layer
+    seed: int
+
+
 class Parts:
-    """What is found so far: a file of each layer, and the rows ahead of the next. Of another call's settings: nothing."""
+    """A folder of what is found so far: a file of each layer, and the rows ahead of the next. Of other settings: nothing."""
 
     def __init__(self, folder: pathlib.Path, settings: dict):
         self.folder = folder
@@ -47,8 +57,7 @@ class Parts:
 
     def layers(self) -> int:
         """That are found, from the first on, and behind which rows are there."""
-        done = [int(path.stem.split("-")[1]) + 1 for path in self.folder.glob("rows-*.safetensors")]
-        return max(done, default=0)
+        return max((int(path.stem.split("-")[1]) + 1 for path in self.folder.glob("rows-*.safetensors")), default=0)
 
     def rows(self, layers: int) -> list:
         if layers == 0:
@@ -66,60 +75,98 @@ class Parts:
                 for name, values in safetensors.load(self.folder / f"layer-{number}.safetensors").items()}
 
 
-def find_layer(model, seen: Seen, positions: list, arguments) -> tuple:
+def settings_of(texts: List[torch.Tensor], wanted: Wanted, source: pathlib.Path) -> dict:
+    """What a folder of parts belongs to."""
+    return {"ids": [hashlib.sha256(text.numpy().tobytes()).hexdigest() for text in texts], **wanted._asdict(),
+            "source": str(source.absolute())}
+
+
+def find_codes(model: Model, texts: List[torch.Tensor], wanted: Wanted, parts: Parts, progress: Progress) -> dict:
+    """-> tensors by the names of a codes file. `model` in float32, without a conversion; `texts` of at least two rings."""
+    first = parts.layers()
+    if first:
+        progress.note(f"{first} layers are there already")
+    calibration = Calibration(model, texts, wanted.context, first, parts.rows(first))
+    for seen in calibration:
+        tensors, fitted = find_layer(model, seen, calibration.positions, wanted)
+        calibration.advance()
+        parts.keep(seen.number, tensors, calibration.rows)
+        progress.note(f"layer {seen.number}: error {fitted.before:.4f} -> {fitted.after:.4f}")
+        progress.show((seen.number + 1) / model.config.layers, "layers", {})
+    return parts.all(model.config.layers)
+
+
+def find_layer(model: Model, seen: Seen, positions: list, wanted: Wanted) -> tuple:
     """-> (tensors by name, the fit)"""
     words = []
     for head in range(model.config.kv_heads):
-        generator = torch.Generator().manual_seed((arguments.seed * SEEDS + seen.number) * SEEDS + head)
-        words.append(codewords.find([text[head] for text in seen.texts], positions, arguments.ring, arguments.codes, generator))
-    generator = torch.Generator().manual_seed((arguments.seed * SEEDS + seen.number) * SEEDS + SEEDS - 1)
+        own = [text[head] for text in seen.texts]
+        words.append(codewords.find(own, positions, wanted.ring, wanted.codes, generator(wanted.seed, seen.number, head)))
     o_proj = model.model.layers[seen.number].self_attn.o_proj.weight.detach()
-    fitted = layer_fit.fit(seen.texts, positions, words, o_proj, arguments.ring, arguments.fit_steps, generator)
+    fitted = layer_fit.fit(seen.texts, positions, words, o_proj, wanted.ring, wanted.fit_steps,
+                           generator(wanted.seed, seen.number, SEEDS - 1))
     values = {"assign": torch.stack([word.assign for word in words]), "metric": torch.stack([word.metric for word in words]),
               **fitted.scores._asdict()}
     return {f"layers.{seen.number}.{name}": values[name].numpy() for name in NAMES}, fitted
 
 
-def find_codes(arguments) -> None:
-    with open(arguments.source / "config.json", encoding="utf-8") as file:
-        context = arguments.context or json.load(file).get("max_position_embeddings")
+def generator(seed: int, layer: int, number: int) -> torch.Generator:
+    """Of each layer its own, so that whoever goes on draws the same."""
+    return torch.Generator().manual_seed((seed * SEEDS + layer) * SEEDS + number)
+
+
+def context_of(source: pathlib.Path, given: int = None) -> int:
+    context = given or json.loads((source / "config.json").read_text(encoding="utf-8")).get("max_position_embeddings")
     if context is None:
-        raise ConfigError(f"{arguments.source / 'config.json'} has no max_position_embeddings: --context must say what the model "
-                          "was trained with")
-    if arguments.ring % RING_STEP or not 0 < arguments.ring < context:
-        raise ConfigError(f"--ring is {arguments.ring}, must be a multiple of {RING_STEP} below {context}")
-    model = load_model(arguments.source).float()
+        raise ConfigError(f"{source / 'config.json'} has no max_position_embeddings: --context must say what the model was "
+                          "trained with")
+    return context
+
+
+def load_source(source: pathlib.Path, wanted: Wanted) -> Model:
+    """In float32. ConfigError for what cannot be converted so."""
+    if wanted.ring % RING_STEP or not 0 < wanted.ring < wanted.context:
+        raise ConfigError(f"the ring is {wanted.ring}, must be a multiple of {RING_STEP} below {wanted.context}")
+    model = load_model(source).float()
     if model.config.conversion:
-        raise ConfigError(f"{arguments.source}: is a converted directory, must be the model that it was made of")
-    texts = read_texts(arguments, min(arguments.tokens, context))
-    settings = {"ids": [hashlib.sha256(text.numpy().tobytes()).hexdigest() for text in texts], "context": context,
-                **{name: getattr(arguments, name) for name in ("codes", "ring", "fit_steps", "seed")},
-                "source": str(arguments.source.absolute())}
-    parts = Parts(arguments.out.with_name(arguments.out.name + ".parts"), settings)
-    first, progress = parts.layers(), Progress(sys.stderr)
-    if first:
-        progress.note(f"{first} layers are there already")
-    calibration = Calibration(model, texts, context, first, parts.rows(first))
-    for seen in calibration:
-        tensors, fitted = find_layer(model, seen, calibration.positions, arguments)
-        progress.note(f"layer {seen.number}: error {fitted.before:.4f} -> {fitted.after:.4f}")
-        calibration.advance()
-        parts.keep(seen.number, tensors, calibration.rows)
-        progress.show((seen.number + 1) / model.config.layers, "layers", {})
-    safetensors.save(arguments.out, parts.all(model.config.layers))
-    shutil.rmtree(parts.folder)
+        raise ConfigError(f"{source}: is a converted directory, must be the model that it was made of")
+    return model
 
 
-def read_texts(arguments, longest: int) -> list:
+def read_texts(source: pathlib.Path, paths: list, longest: int, wanted: Wanted) -> List[torch.Tensor]:
     texts = []
-    for path in arguments.text:
-        ids = read_ids(arguments.source, path.read_text(encoding="utf-8"))[:longest]
-        if len(ids) < 2 * arguments.ring:
-            raise TextError(f"{path} has {len(ids)} tokens, must have at least {2 * arguments.ring}, twice as many as the ring")
+    for path in paths:
+        ids = read_ids(source, path.read_text(encoding="utf-8"))[:longest]
+        if len(ids) < 2 * wanted.ring:
+            raise TextError(f"{path} has {len(ids)} tokens, must have at least {2 * wanted.ring}, twice as many as the ring")
         texts.append(torch.from_numpy(ids))
-    if sum(map(len, texts)) - len(texts) < arguments.codes:
-        raise TextError(f"the texts have {sum(map(len, texts))} tokens, must have more than there are codes, {arguments.codes}")
+    tokens = sum(map(len, texts))
+    if tokens - len(texts) < wanted.codes:
+        raise TextError(f"the texts have {tokens} tokens, must have more than there are codes, {wanted.codes}")
     return texts
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tokens", type=int, default=8192, help="of each text at most (default: %(default)s)")
+    parser.add_argument("--context", type=int, help="tokens that the model was trained with (default: as its config.json says)")
+    parser.add_argument("--codes", type=int, default=512, help="of each kv head (default: %(default)s)")
+    parser.add_argument("--ring", type=int, default=256, help="recent keys that stay exact (default: %(default)s)")
+    parser.add_argument("--fit-steps", type=int, default=200, help="of each layer (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0)
+
+
+def wanted_of(arguments) -> Wanted:
+    return Wanted(arguments.codes, arguments.ring, context_of(arguments.source, arguments.context), arguments.fit_steps,
+                  arguments.seed)
+
+
+def run(arguments) -> None:
+    wanted = wanted_of(arguments)
+    model = load_source(arguments.source, wanted)
+    texts = read_texts(arguments.source, arguments.text, min(arguments.tokens, wanted.context), wanted)
+    parts = Parts(arguments.out.with_name(arguments.out.name + ".parts"), settings_of(texts, wanted, arguments.source))
+    safetensors.save(arguments.out, find_codes(model, texts, wanted, parts, Progress(sys.stderr)))
+    shutil.rmtree(parts.folder)
 
 
 def main():
@@ -127,15 +174,9 @@ def main():
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--text", type=pathlib.Path, nargs="+", required=True, metavar="FILE")
-    parser.add_argument("--tokens", type=int, default=8192, help="of each text at most (default: %(default)s)")
-    parser.add_argument("--context", type=int, help="tokens that the model was trained with (default: as its config.json says)")
-    parser.add_argument("--codes", type=int, default=512, help="of each kv head (default: %(default)s)")
-    parser.add_argument("--ring", type=int, default=256, help="recent keys that stay exact (default: %(default)s)")
-    parser.add_argument("--fit-steps", type=int, default=200, help="of each layer (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    add_options(parser)
     try:
-        find_codes(arguments)
+        run(parser.parse_args())
     except (ValueError, OSError) as error:
         sys.exit(f"find_codes: {error}")
 

@@ -77,11 +77,11 @@ class Measure:
         return rows
 
     @torch.no_grad()
-    def layers(self) -> Iterator[Tuple[int, Dict[Head, Dict[str, float]]]]:
-        """A layer's number, and what each of its heads costs."""
+    def layers(self, first: int = 0) -> Iterator[Tuple[int, Dict[Head, Dict[str, float]]]]:
+        """From the `first` on: a layer's number, and what each of its heads costs."""
         for number, layer in enumerate(self.model.model.layers):
             more = {}
-            for head in range(self.model.config.kv_heads):
+            for head in range(self.model.config.kv_heads if number >= first else 0):
                 of_text = more[number, head] = {}
                 for index, text in enumerate(self.texts):
                     with only_coded(self.model, [(number, head)]):
@@ -91,7 +91,8 @@ class Measure:
                     of_text[text.name] = nats(self.model, rows, text) - self.base[text.name]
             with only_coded(self.model, ()):
                 self.rows = [layer(rows, positions, self.model.state)[0] for rows, positions in zip(self.rows, self.positions)]
-            yield number, more
+            if number >= first:
+                yield number, more
 
 
 def measure(model: Model, texts: List[Text]) -> Costs:

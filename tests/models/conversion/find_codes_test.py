@@ -80,8 +80,8 @@ def test_what_other_settings_found_is_not_used(tmp_path, source, monkeypatch, ca
 
 
 @pytest.mark.parametrize("options, message", [
-    (("--ring", 100), "--ring is 100, must be a multiple of 64 below 256"),
-    (("--ring", 256), "--ring is 256, must be"),
+    (("--ring", 100), "the ring is 100, must be a multiple of 64 below 256"),
+    (("--ring", 256), "the ring is 256, must be"),
     (("--tokens", 100), "a has 100 tokens, must have at least 128"),
     (("--codes", 1000), "the texts have 456 tokens, must have more than there are codes, 1000"),
 ])

@@ -1,0 +1,143 @@
+"""Gives a published softmax model a state that does not grow, without training it.
+
+    scripts/convert-to-vq SOURCE OUT [--text FILE...] [--wide-heads auto|N] [--wide-ring N] [--grow] [--codes 512] [--ring 256]
+
+SOURCE is a directory in Hugging Face's form of a llama, mistral, qwen2 or qwen3. Finds codes (find_codes.py), measures what it
+costs to code each kv head (head_costs.py), gives those that cost most a ring as long as the trained context or --wide-ring,
+with --grow pages of all their keys, and writes OUT with a report. One that was stopped goes on where it was: what it has lies
+beside OUT, in a folder that is gone when OUT is there. The same call makes the same bytes again.
+
+Without --text the texts of models/conversion/calibration_texts are read: novels, code and Markdown. The last --cost-tokens of
+each are not read for codes: costs are measured on them, and on a passage that comes again.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import shutil
+import sys
+from typing import List
+
+import torch
+
+from models.conversion import head_choice
+from models.conversion.config import Conversion
+from models.conversion.find_codes import (Parts, TextError, Wanted, add_options, find_codes, load_source, read_texts, settings_of,
+                                          wanted_of)
+from models.conversion.head_costs import Costs, Measure, Text
+from models.conversion.model import Model
+from models.conversion.write_directory import SourceError, write_directory
+from models.training.files import safetensors
+from models.training.progress import Progress
+
+TEXTS = pathlib.Path(__file__).parent / "calibration_texts"
+REPEATED, BETWEEN = 700, 900  # tokens of a passage that comes again, and what lies between
+BEGINNING = 10  # of its second reading: that it is one must show first
+
+
+def split(paths: list, texts: List[torch.Tensor], cost_tokens: int, wanted: Wanted) -> tuple:
+    """-> (what codes are found on, what costs are measured on)"""
+    if cost_tokens <= wanted.ring:
+        raise TextError(f"--cost-tokens is {cost_tokens}, must be above the ring, which is {wanted.ring}")
+    least = 2 * wanted.ring + cost_tokens
+    for path, text in zip(paths, texts):
+        if len(text) < least:
+            raise TextError(f"{path} has {len(text)} tokens, must have at least {least}: two rings and --cost-tokens")
+    return [text[:len(text) - cost_tokens] for text in texts], [text[-cost_tokens:] for text in texts]
+
+
+def cost_texts(names: List[str], texts: List[torch.Tensor], wanted: Wanted) -> List[Text]:
+    """Scored behind the ring; and a passage that comes again, in its second reading."""
+    passage, between = texts[0][:REPEATED], texts[-1][:BETWEEN]
+    again = torch.cat([passage, between, passage])
+    return [*(Text(name, text, slice(wanted.ring, None)) for name, text in zip(names, texts)),
+            Text("a passage again", again, slice(len(passage) + len(between) + BEGINNING, None))]
+
+
+def converted(source: Model, tensors: dict, wanted: Wanted) -> Model:
+    """With codes in all heads, in memory."""
+    conversion = Conversion(codes=wanted.codes, context=wanted.context, ring=wanted.ring, wide={}, grow=frozenset())
+    model = Model(dataclasses.replace(source.config, conversion=conversion)).float().eval()
+    found = {f"model.{layer}.self_attn.conversion.{kind}": torch.from_numpy(values)
+             for name, values in tensors.items() for layer, kind in [name.rsplit(".", 1)]}
+    model.load_state_dict({**source.state_dict(), **found})
+    return model
+
+
+def measure_costs(model: Model, texts: List[Text], folder: pathlib.Path, progress: Progress) -> Costs:
+    """A file of each layer, so that whoever was stopped goes on."""
+    told = folder / "costs.json"
+    known = json.loads(told.read_text(encoding="utf-8")) if told.exists() else []
+    measured = Measure(model, texts)
+    for number, more in measured.layers(len(known)):
+        known.append([more[number, head] for head in range(model.config.kv_heads)])
+        told.with_suffix(".new").write_text(json.dumps(known), encoding="utf-8")
+        told.with_suffix(".new").rename(told)
+        progress.show((number + 1) / model.config.layers, "costs of heads", {})
+    return Costs(measured.base, {(layer, head): cost for layer, costs in enumerate(known) for head, cost in enumerate(costs)})
+
+
+def report(costs: Costs, chosen: list, wanted: Wanted, grow: bool, wide_ring: int) -> str:
+    kind = "keep all their keys" if grow else f"keep a ring of {wide_ring} positions"
+    lines = ["# Report of the conversion", "",
+             f"{len(chosen)} of {len(costs.more)} key/value heads {kind}; the others a ring of {wanted.ring}. Beyond their rings, "
+             f"heads meet {wanted.codes} codes each.", "",
+             f"What coding the others costs on the texts below is estimated, by the sum of what each costs alone, at "
+             f"{100 * head_choice.estimate(costs, set(chosen)):.2f}% of the bits of the text of which that is the most; of all "
+             f"heads, at {100 * head_choice.estimate(costs, set()):.2f}%.", "",
+             "Nats of a token more than the original's with that head alone coded, the dearest first:", "",
+             f"| layer.head | {' | '.join(costs.base)} | wide |", f"|---|{'---:|' * len(costs.base)}---|",
+             f"| the original's nats | {' | '.join(f'{base:.4f}' for base in costs.base.values())} | |"]
+    for layer, head in head_choice.order(costs)[:max(24, len(chosen))]:
+        cost = " | ".join(f"{costs.more[layer, head][name]:.4f}" for name in costs.base)
+        lines.append(f"| {layer}.{head} | {cost} | {'yes' if (layer, head) in chosen else ''} |")
+    return "\n".join(lines) + "\n"
+
+
+def convert(arguments) -> None:
+    if arguments.out.exists() or arguments.out.is_symlink():
+        raise SourceError(f"{arguments.out}: is there already; name another directory, or remove it first")
+    wanted, progress = wanted_of(arguments), Progress(sys.stderr)
+    source = load_source(arguments.source, wanted)
+    paths = arguments.text or sorted(TEXTS.glob("*.txt"))
+    longest = min(arguments.tokens, wanted.context) + arguments.cost_tokens
+    for_codes, for_costs = split(paths, read_texts(arguments.source, paths, longest, wanted), arguments.cost_tokens, wanted)
+    parts = Parts(arguments.out.with_name(f".{arguments.out.name}.parts"),
+                  settings_of([*for_codes, *for_costs], wanted, arguments.source))
+    tensors = find_codes(source, for_codes, wanted, parts, progress)
+    texts = cost_texts([path.stem for path in paths], for_costs, wanted)
+    costs = measure_costs(converted(source, tensors, wanted), texts, parts.folder, progress)
+    chosen = head_choice.choose(costs, arguments.wide_heads)
+    wide_ring = arguments.wide_ring or wanted.context
+    safetensors.save(parts.folder / "codes.safetensors", tensors)
+    write_directory(arguments.source, parts.folder / "codes.safetensors", arguments.out, wanted.ring,
+                    {} if arguments.grow else {head: wide_ring for head in chosen},
+                    frozenset(chosen) if arguments.grow else frozenset(), wanted.context,
+                    {"report.md": report(costs, chosen, wanted, arguments.grow, wide_ring)})
+    shutil.rmtree(parts.folder)
+    progress.note(f"{arguments.out}: {len(chosen)} of {len(costs.more)} heads are wide; report.md says what they cost")
+
+
+def count(text: str):
+    return None if text == "auto" else int(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="convert-to-vq", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--text", type=pathlib.Path, nargs="+", metavar="FILE")
+    parser.add_argument("--cost-tokens", type=int, default=1536, help="of each text, for costs (default: %(default)s)")
+    parser.add_argument("--wide-heads", type=count, default=None, metavar="auto|N", help="how many (default: auto, at most a sixth)")
+    parser.add_argument("--wide-ring", type=int, help="of those (default: the trained context)")
+    parser.add_argument("--grow", action="store_true", help="those keep all their keys in place of a ring")
+    add_options(parser)
+    try:
+        convert(parser.parse_args())
+    except (ValueError, OSError) as error:
+        sys.exit(f"convert-to-vq: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""A directory from a model and texts, in one command."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import SHAPE, random_model
+from models.conversion import convert as converter
+from models.conversion import head_costs
+from models.conversion.config import load_config
+from models.conversion.directory import load_model
+from models.training.files import safetensors
+
+CONTEXT, RING, CODES = 256, 64, 12
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    """A directory without a tokenizer, and two texts of ids."""
+    monkeypatch.setattr(converter, "REPEATED", 90)
+    monkeypatch.setattr(converter, "BETWEEN", 20)
+    directory = tmp_path / "source"
+    directory.mkdir()
+    (directory / "config.json").write_text(json.dumps({**SHAPE, "max_position_embeddings": CONTEXT}))
+    model = random_model(conversion=None)
+    safetensors.save(directory / "model.safetensors", {name: value.float().numpy() for name, value in model.state_dict().items()})
+    random = np.random.default_rng(0)
+    for name, length in (("code", 300), ("prose", 280)):
+        (tmp_path / name).write_text(" ".join(map(str, random.integers(0, SHAPE["vocab_size"], length))))
+    return directory
+
+
+def run(monkeypatch, source, out, *options):
+    base = source.parent
+    arguments = [source, out, "--text", base / "code", base / "prose", "--ring", RING, "--codes", CODES, "--fit-steps", 4,
+                 "--tokens", 160, "--cost-tokens", 100, *options]
+    monkeypatch.setattr("sys.argv", ["convert-to-vq", *map(str, arguments)])
+    converter.main()
+    return out
+
+
+def files(directory):
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def test_the_dearest_heads_get_wide_rings(tmp_path, source, monkeypatch):
+    out = run(monkeypatch, source, tmp_path / "out", "--wide-heads", 1, "--wide-ring", 128)
+    conversion = load_config(out).conversion
+    (head, ring), = conversion.wide.items()
+    assert ring == 128 and conversion.ring == RING and conversion.context == CONTEXT and conversion.codes == CODES
+    told = (out / "report.md").read_text()
+    rows = [line for line in told.splitlines() if line.endswith("| yes |")]
+    assert len(rows) == 1 and rows[0].startswith(f"| {head[0]}.{head[1]} |")
+    assert "| layer.head | code | prose | a passage again | wide |" in told
+    with torch.no_grad():
+        assert load_model(out)(torch.arange(200) % SHAPE["vocab_size"]).hidden.isfinite().all()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["code", "out", "prose", "source"]
+
+
+def test_heads_may_grow_instead(tmp_path, source, monkeypatch):
+    conversion = load_config(run(monkeypatch, source, tmp_path / "out", "--wide-heads", 2, "--grow")).conversion
+    assert len(conversion.grow) == 2 and not conversion.wide
+
+
+def test_goes_on_where_it_was_stopped_and_makes_the_same_bytes(tmp_path, source, monkeypatch):
+    whole = run(monkeypatch, source, tmp_path / "whole", "--wide-heads", 1)
+    nats, calls = head_costs.nats, []
+
+    def stopped(*arguments):
+        calls.append(arguments)
+        if len(calls) == 11:  # after the base and a layer of two heads, of three texts
+            raise KeyboardInterrupt
+        return nats(*arguments)
+
+    monkeypatch.setattr(head_costs, "nats", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run(monkeypatch, source, tmp_path / "out", "--wide-heads", 1)
+    assert not (tmp_path / "out").exists()
+    assert len(json.loads((tmp_path / ".out.parts" / "costs.json").read_text())) == 1
+    monkeypatch.setattr(head_costs, "nats", nats)
+    assert files(run(monkeypatch, source, tmp_path / "out", "--wide-heads", 1)) == files(whole)
+
+
+@pytest.mark.parametrize("options, message", [
+    (("--cost-tokens", 160), "prose has 280 tokens, must have at least 288"),
+    (("--cost-tokens", 64), "--cost-tokens is 64, must be above the ring, which is 64"),
+    (("--ring", 100), "the ring is 100, must be"),
+])
+def test_says_what_is_wrong(tmp_path, source, monkeypatch, options, message):
+    with pytest.raises(SystemExit, match=message):
+        run(monkeypatch, source, tmp_path / "out", *options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_leaves_a_directory_that_is_there(tmp_path, source, monkeypatch):
+    (tmp_path / "out").mkdir()
+    with pytest.raises(SystemExit, match="out: is there already"):
+        run(monkeypatch, source, tmp_path / "out")
