@@ -1,4 +1,4 @@
-"""The codes that a conversion has found: a safetensors file, float32, per layer N
+"""The codes that a conversion has found: a safetensors file, float16 or float32, per layer N
 
     layers.N.assign  [G, S, K]    layers.N.metric  [G, K, K]    layers.N.score  [G, S, K]
     layers.N.map     [H, K, K]    layers.N.bias    [H]
@@ -20,8 +20,15 @@ class CodesError(ValueError):
     """The file does not fit the model; the message names the tensor and what would be right."""
 
 
+def save_codes(path, tensors: dict) -> None:
+    """float32 arrays by name: rounded to float16, but for those with numbers that float16 does not have."""
+    with np.errstate(over="ignore"):
+        halves = {name: values.astype(np.float16) for name, values in tensors.items()}
+    safetensors.save(path, {name: half if np.isfinite(half).all() else tensors[name] for name, half in halves.items()})
+
+
 def read_codes(path, config: Config) -> list:
-    """-> per layer, arrays by NAMES. S is that of the first layer."""
+    """-> per layer, float32 arrays by NAMES. S is that of the first layer."""
     path = pathlib.Path(path)
     try:
         tensors = safetensors.load(path)
@@ -36,7 +43,7 @@ def read_codes(path, config: Config) -> list:
     shapes = shapes_of(config, first.shape[1] if first.ndim == 3 else 0)
     for name in sorted(wanted):
         check(path, name, tensors[name], shapes[name.split(".")[-1]])
-    return [{name: tensors[f"layers.{layer}.{name}"] for name in NAMES} for layer in range(config.layers)]
+    return [{name: tensors[f"layers.{layer}.{name}"].astype(np.float32) for name in NAMES} for layer in range(config.layers)]
 
 
 def shapes_of(config: Config, codes: int) -> dict:
@@ -48,7 +55,7 @@ def shapes_of(config: Config, codes: int) -> dict:
 def check(path, name: str, values: np.ndarray, shape: tuple) -> None:
     if values.shape != shape or 0 in shape:
         raise CodesError(f"{path}: tensor {name} has shape {list(values.shape)}, must be {list(shape)} with at least one code")
-    if values.dtype != np.float32:
-        raise CodesError(f"{path}: tensor {name} is {values.dtype}, must be float32")
+    if values.dtype not in (np.float32, np.float16):
+        raise CodesError(f"{path}: tensor {name} is {values.dtype}, must be float16 or float32")
     if not np.isfinite(values).all():
         raise CodesError(f"{path}: tensor {name} has values that are not finite")

@@ -21,19 +21,15 @@ import torch
 
 from models.conversion import codewords, layer_fit
 from models.conversion.calibration import Calibration, Seen
-from models.conversion.codes_file import NAMES
+from models.conversion.codes_file import NAMES, save_codes
 from models.conversion.config import RING_STEP, ConfigError
 from models.conversion.directory import load_model
 from models.conversion.model import Model
-from models.conversion.texts import read_ids
+from models.conversion.texts import TextError, read_ids
 from models.training.files import safetensors
 from models.training.progress import Progress
 
 SEEDS = 1 << 16  # more than a layer has kv heads
-
-
-class TextError(ValueError):
-    """A text cannot be used; the message names it and what would be right."""
 
 
 class Wanted(NamedTuple):
@@ -165,7 +161,7 @@ def run(arguments) -> None:
     model = load_source(arguments.source, wanted)
     texts = read_texts(arguments.source, arguments.text, min(arguments.tokens, wanted.context), wanted)
     parts = Parts(arguments.out.with_name(arguments.out.name + ".parts"), settings_of(texts, wanted, arguments.source))
-    safetensors.save(arguments.out, find_codes(model, texts, wanted, parts, Progress(sys.stderr)))
+    save_codes(arguments.out, find_codes(model, texts, wanted, parts, Progress(sys.stderr)))
     shutil.rmtree(parts.folder)
 
 

@@ -6,6 +6,10 @@ import sys
 import numpy as np
 
 
+class TextError(ValueError):
+    """A text cannot be used; the message names it and what would be right."""
+
+
 def read_ids(directory: pathlib.Path, text: str) -> np.ndarray:
     file = directory / "tokenizer.json"
     if not file.exists():

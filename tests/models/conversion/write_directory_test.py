@@ -106,7 +106,7 @@ def renamed(codes, old, new):
     (lambda codes: {**codes, "layers.0.assign": codes["layers.0.assign"][:, :0]}, r"has shape \[2, 0, 16\].* at least one code"),
     (lambda codes: {**codes, "layers.0.assign": codes["layers.0.bias"]}, r"layers.0.assign has shape \[6\]"),
     (lambda codes: {**codes, "layers.0.bias": codes["layers.0.bias"].astype(np.float64)},
-     "layers.0.bias is float64, must be float32"),
+     "layers.0.bias is float64, must be float16 or float32"),
     (lambda codes: {**codes, "layers.1.metric": codes["layers.1.metric"] * np.inf},
      "layers.1.metric has values that are not finite"),
 ])
