@@ -8,12 +8,14 @@ with --grow pages of all their keys, and writes OUT with a report. One that was 
 beside OUT, in a folder that is gone when OUT is there. The same call makes the same bytes again.
 
 Without --text the texts of models/conversion/calibration_texts are read: novels, code and Markdown. The last --cost-tokens of
-each are not read for codes: costs are measured on them, and on a passage that comes again.
+each are not read for codes: costs are measured on them, and on a passage that comes again. What the conversion costs by position
+is measured with the built programs (report.py) on the texts of --report-text; --no-report leaves that out.
 """
 
 import argparse
 import dataclasses
 import json
+import os
 import pathlib
 import shutil
 import sys
@@ -21,14 +23,15 @@ from typing import List
 
 import torch
 
-from models.conversion import head_choice
+from models.conversion import head_choice, served
+from models.conversion import report as by_position
+from models.conversion.codes_file import save_codes
 from models.conversion.config import Conversion
-from models.conversion.find_codes import (Parts, TextError, Wanted, add_options, find_codes, load_source, read_texts, settings_of,
-                                          wanted_of)
+from models.conversion.find_codes import Parts, Wanted, add_options, find_codes, load_source, read_texts, settings_of, wanted_of
 from models.conversion.head_costs import Costs, Measure, Text
 from models.conversion.model import Model
+from models.conversion.texts import TextError
 from models.conversion.write_directory import SourceError, write_directory
-from models.training.files import safetensors
 from models.training.progress import Progress
 
 TEXTS = pathlib.Path(__file__).parent / "calibration_texts"
@@ -78,7 +81,7 @@ def measure_costs(model: Model, texts: List[Text], folder: pathlib.Path, progres
     return Costs(measured.base, {(layer, head): cost for layer, costs in enumerate(known) for head, cost in enumerate(costs)})
 
 
-def report(costs: Costs, chosen: list, wanted: Wanted, grow: bool, wide_ring: int) -> str:
+def report_of_costs(costs: Costs, chosen: list, wanted: Wanted, grow: bool, wide_ring: int) -> str:
     kind = "keep all their keys" if grow else f"keep a ring of {wide_ring} positions"
     lines = ["# Report of the conversion", "",
              f"{len(chosen)} of {len(costs.more)} key/value heads {kind}; the others a ring of {wanted.ring}. Beyond their rings, "
@@ -95,6 +98,12 @@ def report(costs: Costs, chosen: list, wanted: Wanted, grow: bool, wide_ring: in
     return "\n".join(lines) + "\n"
 
 
+def texts_of_report(arguments) -> List[by_position.Passage]:
+    """Before the hours of work, and not behind them: what would fail then."""
+    served.programs()
+    return by_position.passages(arguments.source, arguments.report_text or by_position.shipped_texts(), arguments.report_tokens)
+
+
 def convert(arguments) -> None:
     if arguments.out.exists() or arguments.out.is_symlink():
         raise SourceError(f"{arguments.out}: is there already; name another directory, or remove it first")
@@ -103,6 +112,7 @@ def convert(arguments) -> None:
     paths = arguments.text or sorted(TEXTS.glob("*.txt"))
     longest = min(arguments.tokens, wanted.context) + arguments.cost_tokens
     for_codes, for_costs = split(paths, read_texts(arguments.source, paths, longest, wanted), arguments.cost_tokens, wanted)
+    report_texts = [] if arguments.no_report else texts_of_report(arguments)
     parts = Parts(arguments.out.with_name(f".{arguments.out.name}.parts"),
                   settings_of([*for_codes, *for_costs], wanted, arguments.source))
     tensors = find_codes(source, for_codes, wanted, parts, progress)
@@ -110,13 +120,19 @@ def convert(arguments) -> None:
     costs = measure_costs(converted(source, tensors, wanted), texts, parts.folder, progress)
     chosen = head_choice.choose(costs, arguments.wide_heads)
     wide_ring = arguments.wide_ring or wanted.context
-    safetensors.save(parts.folder / "codes.safetensors", tensors)
-    write_directory(arguments.source, parts.folder / "codes.safetensors", arguments.out, wanted.ring,
+    save_codes(parts.folder / "codes.safetensors", tensors)
+    model = parts.folder / "model"
+    shutil.rmtree(model, ignore_errors=True)
+    write_directory(arguments.source, parts.folder / "codes.safetensors", model, wanted.ring,
                     {} if arguments.grow else {head: wide_ring for head in chosen},
-                    frozenset(chosen) if arguments.grow else frozenset(), wanted.context,
-                    {"report.md": report(costs, chosen, wanted, arguments.grow, wide_ring)})
+                    frozenset(chosen) if arguments.grow else frozenset(), wanted.context)
+    told = report_of_costs(costs, chosen, wanted, arguments.grow, wide_ring)
+    if report_texts:
+        told += "\n" + by_position.markdown(report_texts, by_position.compare(arguments.source, model, report_texts, progress.note))
+    (model / "report.md").write_text(told, encoding="utf-8")
+    os.rename(model, arguments.out)
     shutil.rmtree(parts.folder)
-    progress.note(f"{arguments.out}: {len(chosen)} of {len(costs.more)} heads are wide; report.md says what they cost")
+    progress.note(f"{arguments.out}: {len(chosen)} of {len(costs.more)} heads are wide; report.md says what that costs")
 
 
 def count(text: str):
@@ -132,6 +148,9 @@ def main():
     parser.add_argument("--wide-heads", type=count, default=None, metavar="auto|N", help="how many (default: auto, at most a sixth)")
     parser.add_argument("--wide-ring", type=int, help="of those (default: the trained context)")
     parser.add_argument("--grow", action="store_true", help="those keep all their keys in place of a ring")
+    parser.add_argument("--report-text", type=pathlib.Path, nargs="+", metavar="FILE")
+    parser.add_argument("--report-tokens", type=int, default=by_position.TOKENS, help="of each (default: %(default)s)")
+    parser.add_argument("--no-report", action="store_true", help="only of what heads cost, which needs no built programs")
     add_options(parser)
     try:
         convert(parser.parse_args())

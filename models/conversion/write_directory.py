@@ -33,10 +33,8 @@ class SourceError(ValueError):
     """SOURCE or OUT cannot be used; the message names the file."""
 
 
-def write_directory(source, codes_path, out, ring: int, wide: dict, grow=frozenset(), context: int = None,
-                    beside: dict = None) -> None:
-    """`wide`: rings by (layer, kv head). `context`: what the model was trained with, by default what its config.json says.
-    `beside`: texts of further files by name."""
+def write_directory(source, codes_path, out, ring: int, wide: dict, grow=frozenset(), context: int = None) -> None:
+    """`wide`: rings by (layer, kv head). `context`: what the model was trained with, by default what its config.json says."""
     source, out = pathlib.Path(source), pathlib.Path(out)
     if out.exists() or out.is_symlink():
         raise SourceError(f"{out}: is there already; name another directory, or remove it first")
@@ -61,8 +59,6 @@ def write_directory(source, codes_path, out, ring: int, wide: dict, grow=frozens
         copy_along(source, model)
         write_json(model / "config.json", {**fields, "conversion": conversion.to_json()})
         write_weights(source, model, shards, tensors)
-        for name, text in (beside or {}).items():
-            (model / name).write_text(text, encoding="utf-8")
         os.rename(model, out)
     finally:
         shutil.rmtree(staging, ignore_errors=True)

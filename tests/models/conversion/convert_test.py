@@ -35,7 +35,7 @@ def source(tmp_path, monkeypatch):
 def run(monkeypatch, source, out, *options):
     base = source.parent
     arguments = [source, out, "--text", base / "code", base / "prose", "--ring", RING, "--codes", CODES, "--fit-steps", 4,
-                 "--tokens", 160, "--cost-tokens", 100, *options]
+                 "--tokens", 160, "--cost-tokens", 100, "--no-report", *options]
     monkeypatch.setattr("sys.argv", ["convert-to-vq", *map(str, arguments)])
     converter.main()
     return out

@@ -1,0 +1,164 @@
+"""What a conversion costs by position, as the server computes it: bits per byte of texts that it was not made of.
+
+    python3 -m models.conversion.report SOURCE OUT [--text FILE...] [--tokens N]
+
+SOURCE is the model that OUT was made of. Three are compared: the original; the converted one; and the same rings and sinks
+with nothing beyond them, which tells what the codes are worth. Prints Markdown. Needs the built programs (served.py).
+"""
+
+import argparse
+import contextlib
+import json
+import math
+import pathlib
+import shutil
+import sys
+import tempfile
+from typing import Callable, Dict, Iterator, List, NamedTuple
+
+import numpy as np
+
+from models.conversion.served import ServeError, Served
+from models.conversion.texts import TextError, read_ids
+from models.conversion.write_directory import SHARD, link
+from models.training.files import safetensors
+
+TEXTS = pathlib.Path(__file__).parent / "report_texts"
+TOKENS = 16384  # of each
+NO_MASS = -60.0  # a bias with which codes weigh nothing: e^-60, and still as exact as other scores in float32
+FIRST = 512  # positions of the first range; each that follows ends where twice as many are behind it
+PIECE = 64  # positions whose mean is one observation: neighbours depend on one another
+SIZES = (1 << 10, 1 << 13, 1 << 16, 1 << 20)  # tokens at which bytes are told
+REPEATED, BETWEEN, BEGINNING = 1200, 1400, 10  # of a passage that comes again; where it begins, nothing shows that it does
+
+ORIGINAL, CONVERTED, RINGS = "original", "converted", "rings and sinks alone"
+
+
+def shipped_texts() -> List[pathlib.Path]:
+    return sorted(TEXTS.glob("*.txt"))
+
+
+class Passage(NamedTuple):
+    name: str
+    ids: List[int]
+    bytes: int  # of the whole
+    scored: int = 1  # the first whose bits count
+
+    def bits_per_byte(self, nats: np.ndarray) -> np.ndarray:
+        """Of each position's token, with one number of bytes a token for all."""
+        return nats / math.log(2) * len(self.ids) / self.bytes
+
+
+def passages(source: pathlib.Path, paths: List[pathlib.Path], tokens: int) -> List[Passage]:
+    """The beginning of each text; and a passage of the first that comes again. TextError for one that is too short."""
+    found = []
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        ids = read_ids(source, text)
+        if min(len(ids), tokens) < REPEATED + BETWEEN:
+            raise TextError(f"{path}: {min(len(ids), tokens)} tokens are too few for a report, must be {REPEATED + BETWEEN} at least")
+        found.append(Passage(path.stem, ids[:tokens].tolist(), round(len(text.encode()) * min(1, tokens / len(ids)))))
+    first = found[0]
+    again, between = first.ids[:REPEATED], first.ids[REPEATED:REPEATED + BETWEEN]
+    ids = again + between + again
+    share = len(ids) / len(first.ids)
+    return [*found, Passage("a passage again", ids, round(first.bytes * share), len(again) + len(between) + BEGINNING)]
+
+
+@contextlib.contextmanager
+def directories(source: pathlib.Path, out: pathlib.Path, longest: int) -> Iterator[Dict[str, pathlib.Path]]:
+    """Those that are compared: OUT, and two beside it, for as long as they are needed, that share its files."""
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
+        folder = pathlib.Path(folder)
+        original = shared_copy(source, folder / "original", "config.json")
+        fields = json.loads((source / "config.json").read_text(encoding="utf-8"))
+        fields["max_position_embeddings"] = max(longest, fields.get("max_position_embeddings") or 0)
+        (original / "config.json").write_text(json.dumps(fields), encoding="utf-8")
+        rings = shared_copy(out, folder / "rings", SHARD)
+        tensors = safetensors.load(out / SHARD)
+        for name, values in tensors.items():
+            if name.endswith(".bias"):
+                values = np.full_like(values, NO_MASS)
+            tensors[name] = values
+        safetensors.save(rings / SHARD, tensors, {"format": "pt"})
+        yield {ORIGINAL: original, CONVERTED: out, RINGS: rings}
+
+
+def shared_copy(source: pathlib.Path, target: pathlib.Path, without: str) -> pathlib.Path:
+    target.mkdir()
+    for file in source.iterdir():
+        if file.is_file() and file.name != without:
+            link(file, target / file.name)
+    return target
+
+
+def ranges(length: int) -> List[tuple]:
+    """0 to 512, to 1,024, to 2,048 and so on, to the length."""
+    ends = [0, FIRST]
+    while ends[-1] < length:
+        ends.append(2 * ends[-1])
+    return [(begin, min(end, length)) for begin, end in zip(ends, ends[1:]) if begin < length]
+
+
+def difference(found: np.ndarray, base: np.ndarray) -> tuple:
+    """-> (percent more, its standard error), paired by position."""
+    more = found - base
+    pieces = [piece.mean() for piece in np.array_split(more, max(1, len(more) // PIECE))]
+    error = np.std(pieces, ddof=1) / math.sqrt(len(pieces)) if len(pieces) > 1 else math.nan
+    return 100 * more.mean() / base.mean(), 100 * error / base.mean()
+
+
+def compare(source: pathlib.Path, out: pathlib.Path, texts: List[Passage], note: Callable = lambda _: None) -> dict:
+    """-> "bits": of each passage, bits per byte by variant; "bytes": of each variant, a session's at SIZES."""
+    longest = max(len(text.ids) for text in texts)
+    bits, sizes = {text.name: {} for text in texts}, {}
+    with directories(source, out, longest) as compared:
+        for variant, directory in compared.items():
+            with Served(directory, longest) as served:
+                sizes[variant] = served.session_bytes(SIZES)
+                for text in texts:
+                    bits[text.name][variant] = text.bits_per_byte(served.nats(text.ids))
+                    note(f"{variant}: {text.name}")
+    return {"bits": bits, "bytes": sizes}
+
+
+def markdown(texts: List[Passage], compared: dict) -> str:
+    """Tables of what compare() gives."""
+    lines = ["## Bits per byte", "", "Of the original; then percent more than it, with standard errors of the paired differences.", "",
+             f"| text | positions | {ORIGINAL} | {CONVERTED} | {RINGS} |", "|---|---|---:|---:|---:|"]
+
+    def row(text: Passage, positions: str, part: slice):
+        base = compared["bits"][text.name][ORIGINAL][part]
+        more = [f"{share:+.2f} ± {error:.2f}" for share, error in
+                (difference(compared["bits"][text.name][variant][part], base) for variant in (CONVERTED, RINGS))]
+        lines.append(f"| {text.name} | {positions} | {base.mean():.4f} | {' | '.join(more)} |")
+
+    for text in texts:
+        if text.scored > 1:
+            row(text, "its second reading", slice(text.scored - 1, None))
+            continue
+        for begin, end in ranges(len(text.ids) - 1):
+            row(text, f"{begin:,} to {end:,}", slice(begin, end))
+    lines += ["", "## Bytes of a session's state", "", "| tokens | " + " | ".join(f"{size:,}" for size in SIZES) + " |",
+              "|---|" + "---:|" * len(SIZES)]
+    for variant in (ORIGINAL, CONVERTED):
+        lines.append(f"| {variant} | " + " | ".join(f"{size / 1e6:,.1f} MB" for size in compared["bytes"][variant]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--text", type=pathlib.Path, nargs="+", metavar="FILE")
+    parser.add_argument("--tokens", type=int, default=TOKENS, help="of each text at most (default: %(default)s)")
+    arguments = parser.parse_args()
+    try:
+        texts = passages(arguments.source, arguments.text or shipped_texts(), arguments.tokens)
+        print(markdown(texts, compare(arguments.source, arguments.out, texts, lambda line: print(line, file=sys.stderr))), end="")
+    except (ServeError, TextError, OSError) as error:
+        sys.exit(f"report: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""A model directory behind tvq-server and tvq-gateway: how likely it finds each token of a text, how large a session is."""
+
+import json
+import os
+import pathlib
+import subprocess
+import urllib.error
+import urllib.request
+from typing import List
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = ("tvq-server", "tvq-gateway")
+LISTENING = "listening on "
+
+
+class ServeError(ValueError):
+    """The programs are missing, or do not serve; the message says why."""
+
+
+def programs() -> pathlib.Path:
+    """The folder of the built programs: $TVQ_BIN_DIR, or build/release/bin."""
+    folder = pathlib.Path(os.environ.get("TVQ_BIN_DIR") or ROOT / "build" / "release" / "bin")
+    for program in PROGRAMS:
+        if not (folder / program).exists():
+            raise ServeError(f"{folder} has no {program}: build it, or set TVQ_BIN_DIR")
+    return folder
+
+
+class Served:
+    """`longest`: of a context, in tokens."""
+
+    def __init__(self, directory: pathlib.Path, longest: int):
+        self.directory, self.longest, self.processes = directory, longest, []
+
+    def __enter__(self) -> "Served":
+        try:
+            server = self._start("tvq-server", "--model", f"model={self.directory.absolute()}", "--max-model-len", self.longest,
+                                 "--state-dtype", "bfloat16", "--log-level", "warning")
+            self.gateway = self._start("tvq-gateway", "--server", server, "--log-level", "warning")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_) -> None:
+        for process in reversed(self.processes):
+            process.terminate()
+        for process in reversed(self.processes):
+            process.wait()
+            process.stdout.close()
+
+    def _start(self, program: str, *flags) -> str:
+        """-> where it listens"""
+        process = subprocess.Popen([programs() / program, "--port", "0", *map(str, flags)], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, text=True)
+        self.processes.append(process)
+        line = process.stdout.readline().strip()
+        if not line.startswith(LISTENING):
+            raise ServeError(f"{program} does not serve {self.directory}; see above")
+        return line[len(LISTENING):]
+
+    def _ask(self, path: str, body: dict = None) -> dict:
+        content = None if body is None else json.dumps(body).encode()
+        try:
+            with urllib.request.urlopen(urllib.request.Request(f"{self.gateway}{path}", content)) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise ServeError(f"{self.directory}: {json.load(error)['error']['message']}") from None
+
+    def nats(self, ids: List[int]) -> np.ndarray:
+        """Of each of ids[1:], given all before it."""
+        answer = self._ask("/v1/completions", {"model": "model", "prompt": ids, "max_tokens": 0, "echo": True, "logprobs": 0,
+                                               "add_special_tokens": False})
+        return -np.array(answer["choices"][0]["logprobs"]["token_logprobs"][1:])
+
+    def session_bytes(self, tokens: List[int]) -> List[int]:
+        """Of a session that has read so many."""
+        model = self._ask("/v1/models/model")
+        return [model["bytes_per_session"] + (count - model["quoted_tokens"]) * model["bytes_per_token"] for count in tokens]

@@ -1,0 +1,66 @@
+"""What the report of a conversion compares, as server and gateway compute it."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from server_process import BIN, GOLDEN, ROOT
+
+sys.path.insert(0, str(ROOT))
+from models.conversion.codes_file import save_codes  # noqa: E402
+from models.conversion.report import CONVERTED, ORIGINAL, RINGS, SIZES, Passage, compare  # noqa: E402
+from models.conversion.served import ServeError, programs  # noqa: E402
+from models.conversion.write_directory import write_directory  # noqa: E402
+
+SOURCE = GOLDEN / "hugging_face" / "llama_gqa"
+LAYERS, KV_HEADS, HEADS, DIM, VOCABULARY = 3, 2, 6, 16, 1024
+CODES, RING, WIDE = 7, 64, 128
+CHANGED, LENGTH = 50, 600
+EXACT = 1e-4  # as tvq-verify takes float32
+REACH = CHANGED + LAYERS * WIDE  # of tokens that are changed, through rings alone
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """Two texts that differ in tokens behind the first."""
+    folder, random = tmp_path_factory.mktemp("conversion"), np.random.default_rng(0)
+    shapes = {"assign": (KV_HEADS, CODES, DIM), "metric": (KV_HEADS, DIM, DIM), "score": (KV_HEADS, CODES, DIM),
+              "map": (HEADS, DIM, DIM), "bias": (HEADS,)}
+    save_codes(folder / "codes", {f"layers.{layer}.{name}": random.standard_normal(shape).astype(np.float32)
+                                  for layer in range(LAYERS) for name, shape in shapes.items()})
+    write_directory(SOURCE, folder / "codes", folder / "out", RING, {(1, 0): WIDE})
+    ids = random.integers(3, VOCABULARY, LENGTH).tolist()
+    other = ids[:1] + random.integers(3, VOCABULARY, CHANGED - 1).tolist() + ids[CHANGED:]
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TVQ_BIN_DIR", str(BIN))
+        found = compare(SOURCE, folder / "out", [Passage("one", ids, LENGTH), Passage("other", other, LENGTH)])
+    assert sorted(path.name for path in folder.iterdir()) == ["codes", "out"]
+    return found
+
+
+def test_within_its_ring_a_converted_model_is_the_original(compared):
+    bits = compared["bits"]["one"]
+    for variant in (CONVERTED, RINGS):
+        np.testing.assert_allclose(bits[variant][:RING - 1], bits[ORIGINAL][:RING - 1], atol=EXACT)
+        assert np.abs(bits[variant][RING:] - bits[ORIGINAL][RING:]).max() > 0.01
+
+
+def test_rings_alone_know_nothing_of_what_is_beyond(compared):
+    one, other = compared["bits"]["one"], compared["bits"]["other"]
+    np.testing.assert_allclose(one[RINGS][REACH:], other[RINGS][REACH:], atol=EXACT)
+    for variant in (ORIGINAL, CONVERTED):
+        assert np.abs(one[variant][REACH:] - other[variant][REACH:]).max() > 0.01
+
+
+def test_bytes_of_sessions(compared):
+    original, converted = compared["bytes"][ORIGINAL], compared["bytes"][CONVERTED]
+    assert len(set(converted)) == 1 and len(converted) == len(SIZES)
+    per_token = 2 * LAYERS * KV_HEADS * DIM * 2  # keys and values of two bytes
+    assert (original[-1] - original[-2]) / (SIZES[-1] - SIZES[-2]) == pytest.approx(per_token, rel=0.01)
+
+
+def test_without_programs_it_says_where_they_should_be(tmp_path, monkeypatch):
+    monkeypatch.setenv("TVQ_BIN_DIR", str(tmp_path))
+    with pytest.raises(ServeError, match="has no tvq-server: build it, or set TVQ_BIN_DIR"):
+        programs()

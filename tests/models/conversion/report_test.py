@@ -1,0 +1,59 @@
+"""What a report says of bits that were measured."""
+
+import numpy as np
+import pytest
+
+from models.conversion import report
+from models.conversion.report import CONVERTED, ORIGINAL, RINGS, Passage, difference, markdown, passages, ranges
+from models.conversion.texts import TextError
+
+
+def test_each_range_is_as_long_as_all_before_it():
+    assert ranges(500) == [(0, 500)]
+    assert ranges(3000) == [(0, 512), (512, 1024), (1024, 2048), (2048, 3000)]
+    assert ranges(4096)[-1] == (2048, 4096)
+
+
+def test_a_difference_is_paired():
+    random = np.random.default_rng(0)
+    base = random.exponential(1.0, 6400)
+    more, error = difference(base * 1.01, base)
+    assert more == pytest.approx(1.0) and error < 0.02  # that of the texts' own bits would be 1.25
+    more, error = difference(base + random.normal(0, 1, 6400), base)
+    assert error == pytest.approx(100 / np.sqrt(6400) / base.mean(), rel=0.3) and abs(more) < 4 * error
+
+
+def test_bits_are_of_bytes():
+    assert Passage("text", [0] * 10, 40).bits_per_byte(np.array([np.log(2)])) == pytest.approx(0.25)
+
+
+def texts_of(tmp_path, *lengths):
+    for number, length in enumerate(lengths):
+        (tmp_path / f"text{number}").write_text(" ".join(str(token % 90 + 10) for token in range(length)))
+    return [tmp_path / f"text{number}" for number in range(len(lengths))]
+
+
+def test_passages_are_beginnings_and_one_that_comes_again(tmp_path):
+    long, short, again = passages(tmp_path, texts_of(tmp_path, 5000, 3000), 4000)
+    assert (len(long.ids), long.bytes, len(short.ids)) == (4000, 11999, 3000)
+    assert again.ids[:report.REPEATED] == again.ids[-report.REPEATED:] and len(again.ids) == 3800
+    assert again.scored == 2610 and again.bytes == pytest.approx(3800 * 3, abs=2)
+
+
+def test_a_short_text_is_refused_by_name(tmp_path):
+    with pytest.raises(TextError, match="text1: 2599 tokens are too few"):
+        passages(tmp_path, texts_of(tmp_path, 3000, 2599), 4000)
+
+
+def test_tables():
+    text = Passage("novel", [0] * 701, 2800)
+    again = Passage("again", [0] * 400, 1600, 101)
+    bits = {"novel": np.concatenate([np.full(512, 1.0), np.full(188, 2.0)]), "again": np.full(399, 0.5)}
+    bits = {name: {ORIGINAL: base, CONVERTED: base * 1.02, RINGS: base * 1.5} for name, base in bits.items()}
+    sizes = {ORIGINAL: [10 ** 6, 8 * 10 ** 6, 64 * 10 ** 6, 10 ** 9], CONVERTED: [2 * 10 ** 6] * 4}
+    told = markdown([text, again], {"bits": bits, "bytes": sizes}).splitlines()
+    for row in ("| novel | 0 to 512 | 1.0000 | +2.00 ± 0.00 | +50.00 ± 0.00 |",
+                "| novel | 512 to 700 | 2.0000 | +2.00 ± 0.00 | +50.00 ± 0.00 |",
+                "| original | 1.0 MB | 8.0 MB | 64.0 MB | 1,000.0 MB |", "| converted | 2.0 MB | 2.0 MB | 2.0 MB | 2.0 MB |"):
+        assert row in told
+    assert any(row.startswith("| again | its second reading | 0.5000 | +2.00 ± 0.00 | +50.00") for row in told)
