@@ -26,14 +26,16 @@ class Family(NamedTuple):
     head_norms: bool = False
     kv_heads: Optional[int] = None  # None: as many as query heads
     head_dim: Optional[int] = None  # None: hidden_size / num_attention_heads
+    window: str = ""  # that layers look back no further than: "always", or where the field of this name is true
 
 
 FAMILIES = {
     "llama": Family(biases="attention_bias", mlp_bias=True),
-    "mistral": Family(kv_heads=8),
-    "qwen2": Family(biases="always", kv_heads=32),
-    "qwen3": Family(biases="attention_bias", head_norms=True, kv_heads=32, head_dim=128),
+    "mistral": Family(kv_heads=8, window="always"),
+    "qwen2": Family(biases="always", kv_heads=32, window="use_sliding_window"),
+    "qwen3": Family(biases="attention_bias", head_norms=True, kv_heads=32, head_dim=128, window="use_sliding_window"),
 }
+USUAL_WINDOW = 4096  # where a family has one and config.json does not say which (transformers)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +106,7 @@ def read_config(fields: dict) -> Config:
             raise ConfigError(f"{name} is {value!r}, must be an integer above 0")
         return value
 
+    check_window(fields, family)
     width, heads = positive("hidden_size"), positive("num_attention_heads")
     # A null is none, and not a field that was left out.
     usual_kv_heads = heads if "num_key_value_heads" in fields else family.kv_heads or heads
@@ -122,6 +125,15 @@ def read_config(fields: dict) -> Config:
     if "conversion" not in fields:
         return config
     return dataclasses.replace(config, conversion=read_conversion(fields["conversion"], config))
+
+
+def check_window(fields: dict, family: Family) -> None:
+    window = fields.get("sliding_window", USUAL_WINDOW)
+    if window is not None and (family.window == "always" or fields.get(family.window)):
+        raise ConfigError(f"sliding_window is {window}, must be null: layers that look back no further than a window keep no "
+                          "more, and are not converted")
+    if others := sorted(set(fields.get("layer_types") or []) - {"full_attention"}):
+        raise ConfigError(f"layer_types has {others[0]!r}, must be full_attention throughout")
 
 
 def rope_fields(fields: dict) -> dict:

@@ -49,10 +49,20 @@ def test_refuses_a_conversion_that_no_model_has(fields, message):
     ({"model_type": "gemma"}, "model_type is 'gemma', must be one of llama, mistral, qwen2, qwen3"),
     ({"hidden_size": None}, "hidden_size is None, must be an integer above 0"),
     ({"num_key_value_heads": 4}, "num_key_value_heads is 4, must divide num_attention_heads, which is 6"),
+    ({"model_type": "mistral", "sliding_window": 512}, "sliding_window is 512, must be null"),
+    ({"model_type": "mistral"}, "sliding_window is 4096, must be null"),
+    ({"model_type": "qwen2", "use_sliding_window": True}, "sliding_window is 4096, must be null"),
+    ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types has 'sliding_attention', must be full_attention"),
 ])
 def test_refuses_a_shape(fields, message):
     with pytest.raises(ConfigError, match=message):
         read_config({**SHAPE, **fields})
+
+
+@pytest.mark.parametrize("fields", [{"model_type": "mistral", "sliding_window": None}, {"model_type": "qwen2"}, {"sliding_window": 8},
+                                    {"model_type": "qwen3", "sliding_window": 8, "use_sliding_window": False}])
+def test_takes_a_shape_without_a_window(fields):
+    assert read_config({**SHAPE, **fields}).width == SHAPE["hidden_size"]
 
 
 def test_frequencies_of_both_forms():
