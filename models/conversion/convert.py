@@ -9,7 +9,7 @@ beside OUT, in a folder that is gone when OUT is there. The same call makes the 
 
 Without --text the texts of models/conversion/calibration_texts are read: novels, code and Markdown. The last --cost-tokens of
 each are not read for codes: costs are measured on them, and on a passage that comes again. What the conversion costs by position
-is measured with the built programs (report.py) on the texts of --report-text; --no-report leaves that out.
+is measured on the texts of --report-text (report.py); --no-report leaves that out, which takes longest.
 """
 
 import argparse
@@ -99,7 +99,7 @@ def report_of_costs(costs: Costs, chosen: list, wanted: Wanted, grow: bool, wide
 
 
 def texts_of_report(arguments) -> List[by_position.Passage]:
-    """Before the hours of work, and not behind them: what would fail then."""
+    """Before the hours of work, and not behind them."""
     served.programs()
     return by_position.passages(arguments.source, arguments.report_text or by_position.shipped_texts(), arguments.report_tokens)
 
@@ -150,7 +150,7 @@ def main():
     parser.add_argument("--grow", action="store_true", help="those keep all their keys in place of a ring")
     parser.add_argument("--report-text", type=pathlib.Path, nargs="+", metavar="FILE")
     parser.add_argument("--report-tokens", type=int, default=by_position.TOKENS, help="of each (default: %(default)s)")
-    parser.add_argument("--no-report", action="store_true", help="only of what heads cost, which needs no built programs")
+    parser.add_argument("--no-report", action="store_true", help="only of what heads cost")
     add_options(parser)
     try:
         convert(parser.parse_args())

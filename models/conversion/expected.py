@@ -6,7 +6,7 @@ Computed in float64 by the quadratic form. OUT (safetensors) gets `text` (the fi
 `greedy` (a continuation), in the form of models/verify/expected.h; and of each sequence NAME.codes int32 [T, heads], of greedy
 for prompt and continuation together. Heads are those with codes, by layer, then by the length of their ring, then by number.
 
-TEXT is tokenized by PyPI's `tokenizers`; of a directory without a tokenizer.json it holds ids, separated by spaces.
+TEXT is tokenized by the built programs (served.py); of a directory without a tokenizer it holds ids, separated by spaces.
 """
 
 import argparse
@@ -91,7 +91,7 @@ def main():
     model = load_model(arguments.model_dir, STATES[arguments.state])
     if not model.config.heads_by_ring():
         parser.error(f"{arguments.model_dir}: no head of the model has codes")
-    ids = read_ids(arguments.model_dir, arguments.text.read_text(encoding="utf-8"))[:arguments.tokens]
+    ids = read_ids(arguments.model_dir, [arguments.text])[0][:arguments.tokens]
     greedy, gap = clearest(model, ids)
     tensors = {**sequence(model, "text", ids, arguments.last_rows), **short(model, int(ids[0])), **greedy}
     safetensors.save(arguments.out, tensors)

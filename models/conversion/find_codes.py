@@ -6,7 +6,7 @@ Layer by layer, of what the model sees of the texts: codewords by k-means (codew
 attention (layer_fit.py). One that was stopped goes on with the layer at which it was: what it has lies beside CODES, in a
 folder that is gone when all is there. The same call makes the same bytes again.
 
-TEXT is tokenized by PyPI's `tokenizers`; of a directory without a tokenizer.json it holds ids, separated by spaces.
+TEXT is tokenized by the built programs (served.py); of a directory without a tokenizer it holds ids, separated by spaces.
 """
 
 import argparse
@@ -131,8 +131,8 @@ def load_source(source: pathlib.Path, wanted: Wanted) -> Model:
 
 def read_texts(source: pathlib.Path, paths: list, longest: int, wanted: Wanted) -> List[torch.Tensor]:
     texts = []
-    for path in paths:
-        ids = read_ids(source, path.read_text(encoding="utf-8"))[:longest]
+    for path, ids in zip(paths, read_ids(source, paths)):
+        ids = ids[:longest]
         if len(ids) < 2 * wanted.ring:
             raise TextError(f"{path} has {len(ids)} tokens, must have at least {2 * wanted.ring}, twice as many as the ring")
         texts.append(torch.from_numpy(ids))

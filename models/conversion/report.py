@@ -52,12 +52,10 @@ class Passage(NamedTuple):
 def passages(source: pathlib.Path, paths: List[pathlib.Path], tokens: int) -> List[Passage]:
     """The beginning of each text; and a passage of the first that comes again. TextError for one that is too short."""
     found = []
-    for path in paths:
-        text = path.read_text(encoding="utf-8")
-        ids = read_ids(source, text)
+    for path, ids in zip(paths, read_ids(source, paths)):
         if min(len(ids), tokens) < REPEATED + BETWEEN:
             raise TextError(f"{path}: {min(len(ids), tokens)} tokens are too few for a report, must be {REPEATED + BETWEEN} at least")
-        found.append(Passage(path.stem, ids[:tokens].tolist(), round(len(text.encode()) * min(1, tokens / len(ids)))))
+        found.append(Passage(path.stem, ids[:tokens].tolist(), round(path.stat().st_size * min(1, tokens / len(ids)))))
     first = found[0]
     again, between = first.ids[:REPEATED], first.ids[REPEATED:REPEATED + BETWEEN]
     ids = again + between + again

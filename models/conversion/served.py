@@ -1,4 +1,4 @@
-"""A model directory behind tvq-server and tvq-gateway: how likely it finds each token of a text, how large a session is."""
+"""A model directory behind tvq-server and tvq-gateway: a text's tokens, how likely it finds them, how large a session is."""
 
 import json
 import os
@@ -29,9 +29,9 @@ def programs() -> pathlib.Path:
 
 
 class Served:
-    """`longest`: of a context, in tokens."""
+    """`longest`: of a context, in tokens; 0: as the model says."""
 
-    def __init__(self, directory: pathlib.Path, longest: int):
+    def __init__(self, directory: pathlib.Path, longest: int = 0):
         self.directory, self.longest, self.processes = directory, longest, []
 
     def __enter__(self) -> "Served":
@@ -68,6 +68,9 @@ class Served:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             raise ServeError(f"{self.directory}: {json.load(error)['error']['message']}") from None
+
+    def tokenize(self, text: str) -> List[int]:
+        return self._ask("/tokenize", {"model": "model", "prompt": text, "add_special_tokens": False})["tokens"]
 
     def nats(self, ids: List[int]) -> np.ndarray:
         """Of each of ids[1:], given all before it."""

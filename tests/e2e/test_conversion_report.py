@@ -1,5 +1,6 @@
 """What the report of a conversion compares, as server and gateway compute it."""
 
+import json
 import sys
 
 import numpy as np
@@ -11,6 +12,7 @@ sys.path.insert(0, str(ROOT))
 from models.conversion.codes_file import save_codes  # noqa: E402
 from models.conversion.report import CONVERTED, ORIGINAL, RINGS, SIZES, Passage, compare  # noqa: E402
 from models.conversion.served import ServeError, programs  # noqa: E402
+from models.conversion.texts import read_ids  # noqa: E402
 from models.conversion.write_directory import write_directory  # noqa: E402
 
 SOURCE = GOLDEN / "hugging_face" / "llama_gqa"
@@ -58,6 +60,15 @@ def test_bytes_of_sessions(compared):
     assert len(set(converted)) == 1 and len(converted) == len(SIZES)
     per_token = 2 * LAYERS * KV_HEADS * DIM * 2  # keys and values of two bytes
     assert (original[-1] - original[-2]) / (SIZES[-1] - SIZES[-2]) == pytest.approx(per_token, rel=0.01)
+
+
+def test_texts_become_the_models_tokens(tmp_path, monkeypatch):
+    monkeypatch.setenv("TVQ_BIN_DIR", str(BIN))
+    cases = json.loads((SOURCE / "tokenize.json").read_text())
+    paths = [tmp_path / f"{number}" for number in range(len(cases))]
+    for path, case in zip(paths, cases):
+        path.write_bytes(case["text"].encode())
+    assert [ids.tolist() for ids in read_ids(SOURCE, paths)] == [case["ids"] for case in cases]
 
 
 def test_without_programs_it_says_where_they_should_be(tmp_path, monkeypatch):
