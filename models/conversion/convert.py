@@ -18,6 +18,7 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 from typing import List
 
@@ -35,6 +36,7 @@ from models.conversion.write_directory import SourceError, write_directory
 from models.training.progress import Progress
 
 TEXTS = pathlib.Path(__file__).parent / "calibration_texts"
+PLOT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "bench" / "plot_conversion.py"
 REPEATED, BETWEEN = 700, 900  # tokens of a passage that comes again, and what lies between
 BEGINNING = 10  # of its second reading: that it is one must show first
 
@@ -104,6 +106,15 @@ def texts_of_report(arguments) -> List[by_position.Passage]:
     return by_position.passages(arguments.source, arguments.report_text or by_position.shipped_texts(), arguments.report_tokens)
 
 
+def report_by_position(source: pathlib.Path, model: pathlib.Path, texts: List[by_position.Passage], progress: Progress) -> str:
+    """Puts pictures into the directory, too."""
+    found = by_position.summary(texts, by_position.compare(source, model, texts, progress.note))
+    (model / "report.json").write_text(json.dumps(found), encoding="utf-8")
+    for what in ("bits", "bytes"):
+        subprocess.run([sys.executable, PLOT, what, model / "report.json", model / f"report-{what}.svg"], check=True)
+    return f"\n{by_position.markdown(found)}\n![](report-bits.svg)\n\n![](report-bytes.svg)\n"
+
+
 def convert(arguments) -> None:
     if arguments.out.exists() or arguments.out.is_symlink():
         raise SourceError(f"{arguments.out}: is there already; name another directory, or remove it first")
@@ -128,7 +139,7 @@ def convert(arguments) -> None:
                     frozenset(chosen) if arguments.grow else frozenset(), wanted.context)
     told = report_of_costs(costs, chosen, wanted, arguments.grow, wide_ring)
     if report_texts:
-        told += "\n" + by_position.markdown(report_texts, by_position.compare(arguments.source, model, report_texts, progress.note))
+        told += report_by_position(arguments.source, model, report_texts, progress)
     (model / "report.md").write_text(told, encoding="utf-8")
     os.rename(model, arguments.out)
     shutil.rmtree(parts.folder)

@@ -1,9 +1,10 @@
 """What a conversion costs by position, as the server computes it: bits per byte of texts that it was not made of.
 
-    python3 -m models.conversion.report SOURCE OUT [--text FILE...] [--tokens N]
+    python3 -m models.conversion.report SOURCE OUT [--text FILE...] [--tokens N] [--json FILE]
 
 SOURCE is the model that OUT was made of. Three are compared: the original; the converted one; and the same rings and sinks
-with nothing beyond them, which tells what the codes are worth. Prints Markdown. Needs the built programs (served.py).
+with nothing beyond them, which tells what the codes are worth. Prints Markdown; FILE is what
+tests/bench/plot_conversion.py draws. Needs the built programs (served.py).
 """
 
 import argparse
@@ -53,9 +54,10 @@ def passages(source: pathlib.Path, paths: List[pathlib.Path], tokens: int) -> Li
     """The beginning of each text; and a passage of the first that comes again. TextError for one that is too short."""
     found = []
     for path, ids in zip(paths, read_ids(source, paths)):
-        if min(len(ids), tokens) < REPEATED + BETWEEN:
-            raise TextError(f"{path}: {min(len(ids), tokens)} tokens are too few for a report, must be {REPEATED + BETWEEN} at least")
-        found.append(Passage(path.stem, ids[:tokens].tolist(), round(path.stat().st_size * min(1, tokens / len(ids)))))
+        whole, ids = len(ids), ids[:tokens + 1]
+        if len(ids) <= REPEATED + BETWEEN:
+            raise TextError(f"{path}: {len(ids)} tokens are too few for a report, must be above {REPEATED + BETWEEN}")
+        found.append(Passage(path.stem, ids.tolist(), round(path.stat().st_size * len(ids) / whole)))
     first = found[0]
     again, between = first.ids[:REPEATED], first.ids[REPEATED:REPEATED + BETWEEN]
     ids = again + between + again
@@ -120,27 +122,29 @@ def compare(source: pathlib.Path, out: pathlib.Path, texts: List[Passage], note:
     return {"bits": bits, "bytes": sizes}
 
 
-def markdown(texts: List[Passage], compared: dict) -> str:
-    """Tables of what compare() gives."""
+def summary(texts: List[Passage], compared: dict) -> dict:
+    """What compare() found, by ranges of positions: bits of the original, and [percent more, standard error] of the others."""
+    rows = []
+    for text in texts:
+        bits = compared["bits"][text.name]
+        for begin, end in [(text.scored - 1, len(text.ids) - 1)] if text.scored > 1 else ranges(len(text.ids) - 1):
+            base = bits[ORIGINAL][begin:end]
+            more = {variant: difference(bits[variant][begin:end], base) for variant in (CONVERTED, RINGS)}
+            rows.append({"text": text.name, "from": begin, "to": end, ORIGINAL: base.mean(), **more})
+    return {"rows": rows, "tokens": list(SIZES), "bytes": compared["bytes"]}
+
+
+def markdown(summed: dict) -> str:
+    """Tables of a summary()."""
     lines = ["## Bits per byte", "", "Of the original; then percent more than it, with standard errors of the paired differences.", "",
              f"| text | positions | {ORIGINAL} | {CONVERTED} | {RINGS} |", "|---|---|---:|---:|---:|"]
-
-    def row(text: Passage, positions: str, part: slice):
-        base = compared["bits"][text.name][ORIGINAL][part]
-        more = [f"{share:+.2f} ± {error:.2f}" for share, error in
-                (difference(compared["bits"][text.name][variant][part], base) for variant in (CONVERTED, RINGS))]
-        lines.append(f"| {text.name} | {positions} | {base.mean():.4f} | {' | '.join(more)} |")
-
-    for text in texts:
-        if text.scored > 1:
-            row(text, "its second reading", slice(text.scored - 1, None))
-            continue
-        for begin, end in ranges(len(text.ids) - 1):
-            row(text, f"{begin:,} to {end:,}", slice(begin, end))
-    lines += ["", "## Bytes of a session's state", "", "| tokens | " + " | ".join(f"{size:,}" for size in SIZES) + " |",
-              "|---|" + "---:|" * len(SIZES)]
+    for row in summed["rows"]:
+        more = " | ".join(f"{row[variant][0]:+.2f} ± {row[variant][1]:.2f}" for variant in (CONVERTED, RINGS))
+        lines.append(f"| {row['text']} | {row['from']:,} to {row['to']:,} | {row[ORIGINAL]:.4f} | {more} |")
+    lines += ["", "## Bytes of a session's state", "", "| tokens | " + " | ".join(f"{size:,}" for size in summed["tokens"]) + " |",
+              "|---|" + "---:|" * len(summed["tokens"])]
     for variant in (ORIGINAL, CONVERTED):
-        lines.append(f"| {variant} | " + " | ".join(f"{size / 1e6:,.1f} MB" for size in compared["bytes"][variant]) + " |")
+        lines.append(f"| {variant} | " + " | ".join(f"{size / 1e6:,.1f} MB" for size in summed["bytes"][variant]) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -149,11 +153,15 @@ def main():
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--text", type=pathlib.Path, nargs="+", metavar="FILE")
-    parser.add_argument("--tokens", type=int, default=TOKENS, help="of each text at most (default: %(default)s)")
+    parser.add_argument("--tokens", type=int, default=TOKENS, help="of each text at most whose bits are measured (default: %(default)s)")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     arguments = parser.parse_args()
     try:
         texts = passages(arguments.source, arguments.text or shipped_texts(), arguments.tokens)
-        print(markdown(texts, compare(arguments.source, arguments.out, texts, lambda line: print(line, file=sys.stderr))), end="")
+        found = summary(texts, compare(arguments.source, arguments.out, texts, lambda line: print(line, file=sys.stderr)))
+        if arguments.json:
+            arguments.json.write_text(json.dumps(found), encoding="utf-8")
+        print(markdown(found), end="")
     except (ServeError, TextError, OSError) as error:
         sys.exit(f"report: {error}")
 

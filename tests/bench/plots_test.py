@@ -9,6 +9,7 @@ import sys
 import tempfile
 
 import plot_contexts
+import plot_conversion
 import plot_memory
 import plot_speed
 
@@ -54,6 +55,19 @@ def check_speed():
     assert plot_speed.curves(plot_speed.of_decode(of_decode, "int8", "threads")) == {"int8": [(3, 45)]}
 
 
+def check_conversion():
+    rows = [{"text": text, "from": end // 2, "to": end, "original": bits, "converted": [more, 0.1], "rings and sinks alone": [9, 0.1]}
+            for text, end, bits, more in (("novel", 512, 1.2, 0), ("novel", 1024, 1.1, 10), ("code", 512, 0.8, 0), ("code", 1024, 0.7, 0),
+                                          ("again", 399, 0.1, 0))]
+    report = {"rows": rows, "tokens": [1024, 8192], "bytes": {"original": [10 ** 6, 10 ** 7], "converted": [10 ** 7, 10 ** 7]}}
+    novel, converted, code, same = curves(plot_conversion.draw_bits(report))
+    assert novel[0] == converted[0] and novel[1][1] > converted[1][1] and code == same, (novel, converted, code, same)
+    grows, constant = curves(plot_conversion.draw_bytes(report))
+    assert grows[1] == constant[1] and constant[0][1] == constant[1][1] < grows[0][1], (grows, constant)
+    wrong = subprocess.run([sys.executable, plot_conversion.__file__, "speed", "a", "b"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 1 and "bits|bytes REPORT.json OUT.svg" in wrong.stderr, wrong
+
+
 def check_program():
     report = {"contexts": 1, "bounds": [0, 50, 100], "on": [6.3, 5.9], "off": [6.3, 6.0]}
     with tempfile.TemporaryDirectory() as folder:
@@ -69,3 +83,4 @@ check_program()
 check_memory()
 check_contexts()
 check_speed()
+check_conversion()

@@ -1,6 +1,8 @@
 """What the report of a conversion compares, as server and gateway compute it."""
 
 import json
+import os
+import subprocess
 import sys
 
 import numpy as np
@@ -69,6 +71,22 @@ def test_texts_become_the_models_tokens(tmp_path, monkeypatch):
     for path, case in zip(paths, cases):
         path.write_bytes(case["text"].encode())
     assert [ids.tolist() for ids in read_ids(SOURCE, paths)] == [case["ids"] for case in cases]
+
+
+def test_the_command_puts_it_into_the_directory(tmp_path):
+    pytest.importorskip("torch")
+    text = ROOT / "models" / "conversion" / "report_texts" / "code.txt"
+    done = subprocess.run([ROOT / "scripts" / "convert-to-vq", SOURCE, tmp_path / "out", "--text", text, "--report-text", text,
+                           "--report-tokens", "2600", "--tokens", "300", "--cost-tokens", "260", "--ring", "64", "--codes", "8",
+                           "--fit-steps", "2", "--wide-heads", "1", "--wide-ring", "128"],
+                          env={**os.environ, "TVQ_BIN_DIR": str(BIN), "TVQ_PYTHON": sys.executable}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told = (tmp_path / "out" / "report.md").read_text()
+    assert "\n| code | 2,048 to 2,600 | " in told and "\n| a passage again | 2,609 to 3,799 | " in told
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["rows"][0]["text"] == "code"
+    for what in ("bits", "bytes"):
+        assert (tmp_path / "out" / f"report-{what}.svg").read_text().startswith("<svg")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_without_programs_it_says_where_they_should_be(tmp_path, monkeypatch):
