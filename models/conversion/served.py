@@ -1,8 +1,10 @@
 """A model directory behind tvq-server and tvq-gateway: a text's tokens, how likely it finds them, how large a session is."""
 
+import ctypes
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import urllib.error
 import urllib.request
@@ -13,6 +15,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ("tvq-server", "tvq-gateway")
 LISTENING = "listening on "
+SET_PARENT_DEATH_SIGNAL = 1  # prctl(2)
 
 
 class ServeError(ValueError):
@@ -26,6 +29,11 @@ def programs() -> pathlib.Path:
         if not (folder / program).exists():
             raise ServeError(f"{folder} has no {program}: build it, or set TVQ_BIN_DIR")
     return folder
+
+
+def end_with_parent() -> None:
+    """In a child, before its program: it stops when the parent is killed."""
+    ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
 
 
 class Served:
@@ -54,7 +62,7 @@ class Served:
     def _start(self, program: str, *flags) -> str:
         """-> where it listens"""
         process = subprocess.Popen([programs() / program, "--port", "0", *map(str, flags)], stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, text=True)
+                                   stdout=subprocess.PIPE, text=True, preexec_fn=end_with_parent)
         self.processes.append(process)
         line = process.stdout.readline().strip()
         if not line.startswith(LISTENING):

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from server_process import BIN, GOLDEN, ROOT
+from server_process import BIN, GOLDEN, ROOT, wait_until
 
 sys.path.insert(0, str(ROOT))
 from models.conversion.codes_file import save_codes  # noqa: E402
@@ -87,6 +87,28 @@ def test_the_command_puts_it_into_the_directory(tmp_path):
     for what in ("bits", "bytes"):
         assert (tmp_path / "out" / f"report-{what}.svg").read_text().startswith("<svg")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_programs_end_with_whom_they_serve():
+    """Who is killed ends nothing itself."""
+    code = f"import pathlib, time; from models.conversion.served import Served; served = Served(pathlib.Path({str(SOURCE)!r}));" \
+           "served.__enter__(); print(*(process.pid for process in served.processes), flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "TVQ_BIN_DIR": str(BIN)}, text=True,
+                          stdout=subprocess.PIPE) as owner:
+        programs_of = [int(pid) for pid in owner.stdout.readline().split()]
+        owner.kill()
+    assert len(programs_of) == 2
+    for pid in programs_of:
+        wait_until(lambda: has_ended(pid), f"process {pid} ends")
+
+
+def has_ended(pid):
+    """Perhaps nobody has waited for it yet, for its parent is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
 
 
 def test_without_programs_it_says_where_they_should_be(tmp_path, monkeypatch):
