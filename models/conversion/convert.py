@@ -13,7 +13,6 @@ is measured on the texts of --report-text (report.py); --no-report leaves that o
 """
 
 import argparse
-import dataclasses
 import json
 import os
 import pathlib
@@ -58,16 +57,6 @@ def cost_texts(names: List[str], texts: List[torch.Tensor], wanted: Wanted) -> L
     again = torch.cat([passage, between, passage])
     return [*(Text(name, text, slice(wanted.ring, None)) for name, text in zip(names, texts)),
             Text("a passage again", again, slice(len(passage) + len(between) + BEGINNING, None))]
-
-
-def converted(source: Model, tensors: dict, wanted: Wanted) -> Model:
-    """With codes in all heads, in memory."""
-    conversion = Conversion(codes=wanted.codes, context=wanted.context, ring=wanted.ring, wide={}, grow=frozenset())
-    model = Model(dataclasses.replace(source.config, conversion=conversion)).float().eval()
-    found = {f"model.{layer}.self_attn.conversion.{kind}": torch.from_numpy(values)
-             for name, values in tensors.items() for layer, kind in [name.rsplit(".", 1)]}
-    model.load_state_dict({**source.state_dict(), **found})
-    return model
 
 
 def measure_costs(model: Model, texts: List[Text], folder: pathlib.Path, progress: Progress) -> Costs:
@@ -128,7 +117,8 @@ def convert(arguments) -> None:
                   settings_of([*for_codes, *for_costs], wanted, arguments.source))
     tensors = find_codes(source, for_codes, wanted, parts, progress)
     texts = cost_texts([path.stem for path in paths], for_costs, wanted)
-    costs = measure_costs(converted(source, tensors, wanted), texts, parts.folder, progress)
+    source.convert(Conversion(codes=wanted.codes, context=wanted.context, ring=wanted.ring, wide={}, grow=frozenset()), tensors)
+    costs = measure_costs(source, texts, parts.folder, progress)
     chosen = head_choice.choose(costs, arguments.wide_heads)
     wide_ring = arguments.wide_ring or wanted.context
     save_codes(parts.folder / "codes.safetensors", tensors)

@@ -123,7 +123,7 @@ def load_source(source: pathlib.Path, wanted: Wanted) -> Model:
     """In float32. ConfigError for what cannot be converted so."""
     if wanted.ring % RING_STEP or not 0 < wanted.ring < wanted.context:
         raise ConfigError(f"the ring is {wanted.ring}, must be a multiple of {RING_STEP} below {wanted.context}")
-    model = load_model(source).float()
+    model = load_model(source, dtype=torch.float32)
     if model.config.conversion:
         raise ConfigError(f"{source}: is a converted directory, must be the model that it was made of")
     return model

@@ -3,15 +3,17 @@
 Parameters have the names of the directory's tensors. One sequence at a time, in the quadratic form (attention.py).
 """
 
-from typing import List, NamedTuple, Optional
+import dataclasses
+from typing import Dict, List, NamedTuple, Optional
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from models.conversion import attention
 from models.conversion.codebook import codes_of
-from models.conversion.config import Config
+from models.conversion.config import Config, Conversion
 from models.conversion.frequencies import frequencies
 from models.conversion.rotation import Positions
 
@@ -145,6 +147,14 @@ class Model(nn.Module):
         self.model = Stack(config)
         if not config.tied:
             self.lm_head = nn.Linear(config.width, config.vocab, bias=False)
+
+    def convert(self, conversion: Conversion, codes: Dict[str, np.ndarray]) -> None:
+        """With `codes`, tensors by the names of a codes file, it becomes a converted model of the same weights."""
+        self.config = dataclasses.replace(self.config, conversion=conversion)
+        for number, layer in enumerate(self.model.layers):
+            layer.self_attn.config, layer.self_attn.conversion = self.config, Codebooks(self.config)
+            for name, parameter in layer.self_attn.conversion.named_parameters():
+                parameter.data = torch.from_numpy(codes[f"layers.{number}.{name}"])
 
     def forward(self, tokens: torch.Tensor, codes: Optional[List[torch.Tensor]] = None) -> Output:
         """tokens [T] begin a context. `codes`, as of an Output, are used in the place of those of the keys."""

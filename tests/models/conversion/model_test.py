@@ -23,7 +23,7 @@ MODELS = {
         model_type="qwen2", rope_scaling={"rope_type": "linear", "factor": 2.5}),
     "norms of heads, partial rotation": dict(
         model_type="qwen3", rope_parameters={"rope_theta": 50000.0, "partial_rotary_factor": 0.5}),
-    "heads that keep all": dict(model_type="mistral", conversion={**CONVERSION, "grow": [[0, 1], [1, 1]]}),
+    "heads that keep all": dict(model_type="mistral", sliding_window=None, conversion={**CONVERSION, "grow": [[0, 1], [1, 1]]}),
 }
 
 
