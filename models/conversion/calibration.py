@@ -7,6 +7,7 @@ from typing import Iterator, List, NamedTuple
 
 import torch
 
+from models.conversion import cores
 from models.conversion.attention import Heads
 from models.conversion.model import Model
 from models.conversion.rotation import Positions
@@ -36,8 +37,12 @@ class Calibration:
                 texts = [layer.self_attn.heads(layer.input_layernorm(x)) for x in self.rows]
             yield Seen(self.layer, texts)
 
-    @torch.no_grad()
     def advance(self) -> None:
         layer = self.model.model.layers[self.layer]
-        self.rows = [layer(x, positions, self.model.state)[0] for x, positions in zip(self.rows, self.positions)]
+
+        def ahead(text: int) -> torch.Tensor:
+            with torch.no_grad():
+                return layer(self.rows[text], self.positions[text], self.model.state)[0]
+
+        self.rows = cores.each(ahead, range(len(self.rows)))
         self.layer += 1

@@ -19,7 +19,7 @@ from typing import List, NamedTuple
 
 import torch
 
-from models.conversion import codewords, layer_fit
+from models.conversion import codewords, cores, layer_fit
 from models.conversion.calibration import Calibration, Seen
 from models.conversion.codes_file import NAMES, save_codes
 from models.conversion.config import RING_STEP, ConfigError
@@ -94,10 +94,11 @@ def find_codes(model: Model, texts: List[torch.Tensor], wanted: Wanted, parts: P
 
 def find_layer(model: Model, seen: Seen, positions: list, wanted: Wanted) -> tuple:
     """-> (tensors by name, the fit)"""
-    words = []
-    for head in range(model.config.kv_heads):
+    def words_of(head: int) -> codewords.Words:
         own = [text[head] for text in seen.texts]
-        words.append(codewords.find(own, positions, wanted.ring, wanted.codes, generator(wanted.seed, seen.number, head)))
+        return codewords.find(own, positions, wanted.ring, wanted.codes, generator(wanted.seed, seen.number, head))
+
+    words = cores.each(words_of, range(model.config.kv_heads))
     o_proj = model.model.layers[seen.number].self_attn.o_proj.weight.detach()
     fitted = layer_fit.fit(seen.texts, positions, words, o_proj, wanted.ring, wanted.fit_steps,
                            generator(wanted.seed, seen.number, SEEDS - 1))

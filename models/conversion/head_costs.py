@@ -5,12 +5,15 @@ find it. So each text has a name, and costs stay apart by it.
 """
 
 import contextlib
+import copy
 import dataclasses
+import queue
 from typing import Dict, Iterator, List, NamedTuple, Tuple
 
 import torch
 from torch.nn import functional as F
 
+from models.conversion import cores
 from models.conversion.config import Head
 from models.conversion.model import Model
 from models.conversion.rotation import Positions
@@ -56,6 +59,11 @@ def nats(model: Model, rows: torch.Tensor, text: Text) -> float:
     return total / (end - begin)
 
 
+def twin(model: Model) -> Model:
+    """Of the same parameters, with a configuration of its own."""
+    return copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()})
+
+
 class Measure:
     """Of a converted model, layer by layer; texts are no longer than its trained context."""
 
@@ -63,36 +71,43 @@ class Measure:
         self.model, self.texts = model, texts
         context = model.config.conversion.context
         self.positions = [Positions(model.frequencies, len(text.tokens), context) for text in texts]
+        for positions in self.positions:
+            positions.beyond(model.config.conversion.ring)  # which is made when it is first wanted
         with torch.no_grad():
             self.rows = [model.model.embed_tokens(text.tokens) for text in texts]
-        with only_coded(model, ()):
-            self.base = {text.name: nats(model, self._through(0, number), text) for number, text in enumerate(texts)}
+        self.twins: queue.SimpleQueue = queue.SimpleQueue()
+        for _ in range(cores.count()):
+            self.twins.put(twin(model))
+        exact = cores.each(lambda index: self._nats(index, 0), range(len(texts)))
+        self.base = {text.name: nats for text, nats in zip(texts, exact)}
 
-    @torch.no_grad()
-    def _through(self, first: int, number: int, rows: torch.Tensor = None) -> torch.Tensor:
-        """The rows of a text behind all layers from `first` on."""
-        rows = self.rows[number] if rows is None else rows
-        for layer in self.model.model.layers[first:]:
-            rows = layer(rows, self.positions[number], self.model.state)[0]
-        return rows
+    def _nats(self, index: int, number: int, coded: Head = None) -> float:
+        """A token of a text, by a head of layer `number` coded and all others exact."""
+        model, text = self.twins.get(), self.texts[index]
+        try:
+            with torch.no_grad():
+                rows = self.rows[index]
+                for layer in range(number, model.config.layers):
+                    with only_coded(model, [coded] if coded and layer == number else ()):
+                        rows = model.model.layers[layer](rows, self.positions[index], model.state)[0]
+                return nats(model, rows, text)
+        finally:
+            self.twins.put(model)
 
-    @torch.no_grad()
     def layers(self, first: int = 0) -> Iterator[Tuple[int, Dict[Head, Dict[str, float]]]]:
         """From the `first` on: a layer's number, and what each of its heads costs."""
         for number, layer in enumerate(self.model.model.layers):
-            more = {}
-            for head in range(self.model.config.kv_heads if number >= first else 0):
-                of_text = more[number, head] = {}
-                for index, text in enumerate(self.texts):
-                    with only_coded(self.model, [(number, head)]):
-                        rows = layer(self.rows[index], self.positions[index], self.model.state)[0]
-                    with only_coded(self.model, ()):
-                        rows = self._through(number + 1, index, rows)
-                    of_text[text.name] = nats(self.model, rows, text) - self.base[text.name]
-            with only_coded(self.model, ()):
-                self.rows = [layer(rows, positions, self.model.state)[0] for rows, positions in zip(self.rows, self.positions)]
             if number >= first:
+                heads = [(number, head) for head in range(self.model.config.kv_heads)]
+                asked = [(head, index) for head in heads for index in range(len(self.texts))]
+                found = cores.each(lambda task: self._nats(task[1], number, task[0]), asked)
+                more: Dict[Head, Dict[str, float]] = {head: {} for head in heads}
+                for (head, index), coded in zip(asked, found):
+                    name = self.texts[index].name
+                    more[head][name] = coded - self.base[name]
                 yield number, more
+            with only_coded(self.model, ()), torch.no_grad():
+                self.rows = [layer(rows, positions, self.model.state)[0] for rows, positions in zip(self.rows, self.positions)]
 
 
 def measure(model: Model, texts: List[Text]) -> Costs:

@@ -1,0 +1,20 @@
+"""Every core does a task of its own: matrices of one head are too small to be shared by cores.
+
+OpenBLAS would share them nevertheless, and wait more than compute: OPENBLAS_NUM_THREADS=1 (scripts/convert-to-vq) forbids it.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Callable, Iterable
+
+import torch
+
+
+def count() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def each(function: Callable, items: Iterable) -> list:
+    """function(item) of each, in their order."""
+    with ThreadPoolExecutor(count(), initializer=torch.set_num_threads, initargs=(1,)) as workers:
+        return list(workers.map(function, items))
