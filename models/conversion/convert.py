@@ -74,18 +74,20 @@ def measure_costs(model: Model, texts: List[Text], folder: pathlib.Path, progres
 
 def report_of_costs(costs: Costs, chosen: list, wanted: Wanted, grow: bool, wide_ring: int) -> str:
     kind = "keep all their keys" if grow else f"keep a ring of {wide_ring} positions"
+
+    def row(name: str, nats: dict, wide: str = "") -> str:
+        return f"| {name} | {' | '.join(f'{nats[text]:.4f}' for text in costs.base)} | {wide} |"
+
     lines = ["# Report of the conversion", "",
              f"{len(chosen)} of {len(costs.more)} key/value heads {kind}; the others a ring of {wanted.ring}. Beyond their rings, "
-             f"heads meet {wanted.codes} codes each.", "",
-             f"What coding the others costs on the texts below is estimated, by the sum of what each costs alone, at "
-             f"{100 * head_choice.estimate(costs, set(chosen)):.2f}% of the bits of the text of which that is the most; of all "
-             f"heads, at {100 * head_choice.estimate(costs, set()):.2f}%.", "",
-             "Nats of a token more than the original's with that head alone coded, the dearest first:", "",
+             f"heads meet {wanted.codes} codes each.", "", "## What heads cost", "",
+             "Nats of a token more than the original's with that head alone coded, the dearest first; and what those that are not "
+             "wide, and cost something, come to together:", "",
              f"| layer.head | {' | '.join(costs.base)} | wide |", f"|---|{'---:|' * len(costs.base)}---|",
-             f"| the original's nats | {' | '.join(f'{base:.4f}' for base in costs.base.values())} | |"]
-    for layer, head in head_choice.order(costs)[:max(24, len(chosen))]:
-        cost = " | ".join(f"{costs.more[layer, head][name]:.4f}" for name in costs.base)
-        lines.append(f"| {layer}.{head} | {cost} | {'yes' if (layer, head) in chosen else ''} |")
+             row("the original's nats", costs.base)]
+    lines += [row(f"{layer}.{head}", costs.more[layer, head], "yes" if (layer, head) in chosen else "")
+              for layer, head in head_choice.order(costs)[:max(24, len(chosen))]]
+    lines.append(row("all that are not wide", head_choice.estimate(costs, set(chosen))))
     return "\n".join(lines) + "\n"
 
 

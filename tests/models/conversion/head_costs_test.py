@@ -52,8 +52,15 @@ def test_the_dearest_come_first():
 
 
 def test_what_helps_is_no_help_for_others():
-    assert head_choice.estimate(COSTS, set()) == pytest.approx(0.034)
-    assert head_choice.estimate(COSTS, {(0, 1)}) == pytest.approx(0.0115)
+    assert head_choice.estimate(COSTS, set()) == pytest.approx({"code": 0.034, "prose": 0.027})
+    assert head_choice.estimate(COSTS, {(0, 1)}) == pytest.approx({"code": 0.004, "prose": 0.023})
+
+
+def test_of_a_text_that_is_nearly_known_shares_are_nothing():
+    more = {(0, 0): {"code": 0.004, "again": 0.0}, (0, 1): {"code": 0.0, "again": 0.07}, (0, 2): {"code": 0.0, "again": 0.09}}
+    costs = Costs({"code": 1.0, "again": 0.1}, more)
+    assert head_choice.order(costs) == [(0, 2), (0, 0), (0, 1)]
+    assert not head_choice.is_bearable(costs, set()) and head_choice.is_bearable(costs, {(0, 2)})
 
 
 def test_as_few_are_chosen_as_suffice(monkeypatch):
@@ -61,5 +68,5 @@ def test_as_few_are_chosen_as_suffice(monkeypatch):
     assert head_choice.choose(COSTS, 1) == [(0, 1)] and head_choice.choose(COSTS, 0) == []
     cheap = Costs(COSTS.base, {head: {name: value / 100 for name, value in more.items()} for head, more in COSTS.more.items()})
     assert head_choice.choose(cheap) == []
-    monkeypatch.setattr(head_choice, "ENOUGH", 0)
+    monkeypatch.setattr(head_choice, "BEARABLE", 1e-9)
     assert len(head_choice.choose(COSTS)) == 3  # of eighteen
