@@ -131,7 +131,8 @@ def convert(python: str, entry: dict, staging: pathlib.Path) -> None:
                            "--ring", str(conversion["ring"]), *rings], cwd=ROOT, stdout=subprocess.DEVNULL)
     if done.returncode != 0:
         raise Failure(f"{entry['title']} could not be converted; see above")
-    shutil.copyfile(folder / "report.md", model / "report.md")
+    for file in folder.glob("report*"):
+        shutil.copyfile(file, model / file.name)
 
 
 def fetched_wheel(entry: dict, python: str, stream) -> pathlib.Path:

@@ -30,13 +30,24 @@ def package(tmp_path_factory):
     return out
 
 
-@pytest.fixture(scope="session")
-def smollm2():
-    """The directory of SmolLM2-135M-Instruct, with bfloat16 weights."""
+def fetched(name):
+    """The directory of a published model, with bfloat16 weights."""
     try:
-        return published("smollm2")
+        return published(name)
     except NotFetched as reason:
         pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def smollm2():
+    """SmolLM2-135M-Instruct."""
+    return fetched("smollm2")
+
+
+@pytest.fixture(scope="session")
+def smollm2_vq():
+    """The same, converted."""
+    return fetched("smollm2-vq")
 
 
 @pytest.fixture(scope="module")

