@@ -21,7 +21,7 @@ class CodesError(ValueError):
 
 
 def save_codes(path, tensors: dict) -> None:
-    """float32 arrays by name: rounded to float16, but for those with numbers that float16 does not have."""
+    """float32 arrays by name: rounded to float16, but for those with numbers that are too large for it."""
     with np.errstate(over="ignore"):
         halves = {name: values.astype(np.float16) for name, values in tensors.items()}
     safetensors.save(path, {name: half if np.isfinite(half).all() else tensors[name] for name, half in halves.items()})

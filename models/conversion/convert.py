@@ -9,7 +9,7 @@ beside OUT, in a folder that is gone when OUT is there. The same call makes the 
 
 Without --text the texts of models/conversion/calibration_texts are read: novels, code and Markdown. The last --cost-tokens of
 each are not read for codes: costs are measured on them, and on a passage that comes again. What the conversion costs by position
-is measured on the texts of --report-text (report.py); --no-report leaves that out, which takes longest.
+is measured on the texts of --report-text (report.py); --no-report leaves that out, which takes as long again as costs do.
 """
 
 import argparse
@@ -27,23 +27,25 @@ from models.conversion import head_choice, served
 from models.conversion import report as by_position
 from models.conversion.codes_file import save_codes
 from models.conversion.config import Conversion
-from models.conversion.find_codes import Parts, Wanted, add_options, find_codes, load_source, read_texts, settings_of, wanted_of
+from models.conversion.directory import load_model
+from models.conversion.find_codes import (Parts, Wanted, add_options, check_source, find_codes, read_texts, settings_of, wanted_of,
+                                          write_whole)
 from models.conversion.head_costs import Costs, Measure, Text
 from models.conversion.model import Model
-from models.conversion.texts import TextError
+from models.conversion.texts import AGAIN, BEGINNING, TextError, names_of
 from models.conversion.write_directory import SourceError, write_directory
 from models.training.progress import Progress
 
 TEXTS = pathlib.Path(__file__).parent / "calibration_texts"
 PLOT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "bench" / "plot_conversion.py"
-REPEATED, BETWEEN = 700, 900  # tokens of a passage that comes again, and what lies between
-BEGINNING = 10  # of its second reading: that it is one must show first
+REPEATED, BETWEEN = 700, 900  # tokens of a passage that comes again, and of what lies between
 
 
 def split(paths: list, texts: List[torch.Tensor], cost_tokens: int, wanted: Wanted) -> tuple:
     """-> (what codes are found on, what costs are measured on)"""
-    if cost_tokens <= wanted.ring:
-        raise TextError(f"--cost-tokens is {cost_tokens}, must be above the ring, which is {wanted.ring}")
+    if not wanted.ring < cost_tokens <= wanted.context:
+        raise TextError(f"--cost-tokens is {cost_tokens}, must be above the ring, which is {wanted.ring}, and at most the trained "
+                        f"context, {wanted.context}")
     least = 2 * wanted.ring + cost_tokens
     for path, text in zip(paths, texts):
         if len(text) < least:
@@ -52,22 +54,24 @@ def split(paths: list, texts: List[torch.Tensor], cost_tokens: int, wanted: Want
 
 
 def cost_texts(names: List[str], texts: List[torch.Tensor], wanted: Wanted) -> List[Text]:
-    """Scored behind the ring; and a passage that comes again, in its second reading."""
-    passage, between = texts[0][:REPEATED], texts[-1][:BETWEEN]
+    """Scored behind the ring; and a passage that comes again, in its second reading. None longer than the trained context."""
+    share = min(1.0, wanted.context / (2 * REPEATED + BETWEEN))
+    repeated = int(share * REPEATED)
+    passage, other = texts[0][:repeated], texts[-1] if len(texts) > 1 else texts[0][repeated:]
+    between = other[:int(share * BETWEEN)]
     again = torch.cat([passage, between, passage])
     return [*(Text(name, text, slice(wanted.ring, None)) for name, text in zip(names, texts)),
-            Text("a passage again", again, slice(len(passage) + len(between) + BEGINNING, None))]
+            Text(AGAIN, again, slice(len(passage) + len(between) + BEGINNING, None))]
 
 
 def measure_costs(model: Model, texts: List[Text], folder: pathlib.Path, progress: Progress) -> Costs:
-    """A file of each layer, so that whoever was stopped goes on."""
+    """In a file behind each layer, so that whoever was stopped goes on."""
     told = folder / "costs.json"
     known = json.loads(told.read_text(encoding="utf-8")) if told.exists() else []
     measured = Measure(model, texts)
     for number, more in measured.layers(len(known)):
         known.append([more[number, head] for head in range(model.config.kv_heads)])
-        told.with_suffix(".new").write_text(json.dumps(known), encoding="utf-8")
-        told.with_suffix(".new").rename(told)
+        write_whole(told, json.dumps(known))
         progress.show((number + 1) / model.config.layers, "costs of heads", {})
     return Costs(measured.base, {(layer, head): cost for layer, costs in enumerate(known) for head, cost in enumerate(costs)})
 
@@ -110,20 +114,17 @@ def convert(arguments) -> None:
     if arguments.out.exists() or arguments.out.is_symlink():
         raise SourceError(f"{arguments.out}: is there already; name another directory, or remove it first")
     wanted, progress = wanted_of(arguments), Progress(sys.stderr)
-    source = load_source(arguments.source, wanted)
+    wide_ring = arguments.wide_ring or wanted.context
+    check_source(arguments.source, wanted, None if arguments.grow else wide_ring)
     paths = arguments.text or sorted(TEXTS.glob("*.txt"))
+    names = names_of(paths)
     longest = min(arguments.tokens, wanted.context) + arguments.cost_tokens
     for_codes, for_costs = split(paths, read_texts(arguments.source, paths, longest, wanted), arguments.cost_tokens, wanted)
     report_texts = [] if arguments.no_report else texts_of_report(arguments)
     parts = Parts(arguments.out.with_name(f".{arguments.out.name}.parts"),
-                  settings_of([*for_codes, *for_costs], wanted, arguments.source))
-    tensors = find_codes(source, for_codes, wanted, parts, progress)
-    texts = cost_texts([path.stem for path in paths], for_costs, wanted)
-    source.convert(Conversion(codes=wanted.codes, context=wanted.context, ring=wanted.ring, wide={}, grow=frozenset()), tensors)
-    costs = measure_costs(source, texts, parts.folder, progress)
+                  settings_of([*for_codes, *for_costs], wanted, arguments.source, names))
+    costs = find_codes_and_costs(arguments.source, for_codes, cost_texts(names, for_costs, wanted), wanted, parts, progress)
     chosen = head_choice.choose(costs, arguments.wide_heads)
-    wide_ring = arguments.wide_ring or wanted.context
-    save_codes(parts.folder / "codes.safetensors", tensors)
     model = parts.folder / "model"
     shutil.rmtree(model, ignore_errors=True)
     write_directory(arguments.source, parts.folder / "codes.safetensors", model, wanted.ring,
@@ -134,12 +135,26 @@ def convert(arguments) -> None:
         told += report_by_position(arguments.source, model, report_texts, progress)
     (model / "report.md").write_text(told, encoding="utf-8")
     os.rename(model, arguments.out)
-    shutil.rmtree(parts.folder)
+    parts.remove()
     progress.note(f"{arguments.out}: {len(chosen)} of {len(costs.more)} heads are wide; report.md says what that costs")
 
 
+def find_codes_and_costs(source: pathlib.Path, for_codes: List[torch.Tensor], for_costs: List[Text], wanted: Wanted, parts: Parts,
+                         progress: Progress) -> Costs:
+    """Writes codes.safetensors. The model is gone when it returns: there may be no room for it and for one that is served."""
+    model = load_model(source, dtype=torch.float32)
+    tensors = find_codes(model, for_codes, wanted, parts, progress)
+    save_codes(parts.folder / "codes.safetensors", tensors)
+    model.convert(Conversion(codes=wanted.codes, context=wanted.context, ring=wanted.ring, wide={}, grow=frozenset()), tensors)
+    return measure_costs(model, for_costs, parts.folder, progress)
+
+
 def count(text: str):
-    return None if text == "auto" else int(text)
+    if text == "auto":
+        return None
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"is {text!r}, must be auto or a number of heads")
+    return int(text)
 
 
 def main():
@@ -157,8 +172,11 @@ def main():
     add_options(parser)
     try:
         convert(parser.parse_args())
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, subprocess.SubprocessError) as error:
         sys.exit(f"convert-to-vq: {error}")
+    except KeyboardInterrupt:
+        print("\nconvert-to-vq: stopped; the same call goes on where it was", file=sys.stderr)
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""Every core does a task of its own: matrices of one head are too small to be shared by cores.
-
-OpenBLAS would share them nevertheless, and wait more than compute: OPENBLAS_NUM_THREADS=1 (scripts/convert-to-vq) forbids it.
-"""
+"""Every core does a task of its own: matrices of one head are too small to be shared by cores."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -25,7 +25,7 @@ def load_model(directory, state: torch.dtype = torch.float32, dtype: torch.dtype
             raise ValueError(f"{directory}: lacks the tensor {name}")
         if tensors[name].shape != tuple(parameter.shape):
             raise ValueError(f"{directory}: tensor {name} has shape {list(tensors[name].shape)}, must be {list(parameter.shape)}")
-        parameter.data = torch.tensor(tensors.pop(name), dtype=dtype)  # one at a time, for there is no room for all twice
+        parameter.data = torch.tensor(tensors.pop(name), dtype=dtype)  # what was read goes as it is copied
     if tensors:
         raise ValueError(f"{directory}: the model of config.json has no use for {len(tensors)} tensors, such as {min(tensors)}")
     return model.eval()

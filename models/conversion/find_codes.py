@@ -10,6 +10,7 @@ TEXT is tokenized by the built programs (served.py); of a directory without a to
 """
 
 import argparse
+import fcntl
 import hashlib
 import json
 import pathlib
@@ -22,14 +23,19 @@ import torch
 from models.conversion import codewords, cores, layer_fit
 from models.conversion.calibration import Calibration, Seen
 from models.conversion.codes_file import NAMES, save_codes
-from models.conversion.config import RING_STEP, ConfigError
+from models.conversion.config import RING_STEP, ConfigError, Conversion, check_conversion, load_config
 from models.conversion.directory import load_model
 from models.conversion.model import Model
 from models.conversion.texts import TextError, read_ids
 from models.training.files import safetensors
 from models.training.progress import Progress
 
+PARTS_VERSION = 1  # of what lies in a folder of parts, and of how it is found
 SEEDS = 1 << 16  # more than a layer has kv heads
+
+
+class PartsError(ValueError):
+    """The folder of parts cannot be used; the message names it."""
 
 
 class Wanted(NamedTuple):
@@ -44,12 +50,21 @@ class Parts:
     """A folder of what is found so far: a file of each layer, and the rows ahead of the next. Of other settings: nothing."""
 
     def __init__(self, folder: pathlib.Path, settings: dict):
-        self.folder = folder
-        told = folder / "settings.json"
-        if told.exists() and json.loads(told.read_text(encoding="utf-8")) != settings:
-            shutil.rmtree(folder)
+        self.folder, told = folder, folder / "settings.json"
         folder.mkdir(parents=True, exist_ok=True)
-        told.write_text(json.dumps(settings), encoding="utf-8")
+        self.lock = open(folder / "lock", "w", encoding="utf-8")
+        try:
+            fcntl.lockf(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PartsError(f"{folder}: another call is at work there") from None
+        if not is_of(told, settings):
+            for path in set(folder.iterdir()) - {folder / "lock"}:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            write_whole(told, json.dumps(settings))
+
+    def remove(self) -> None:
+        (self.folder / "settings.json").unlink()  # what is left, if that is all that can be done, is of no settings
+        shutil.rmtree(self.folder)
 
     def layers(self) -> int:
         """That are found, from the first on, and behind which rows are there."""
@@ -71,14 +86,36 @@ class Parts:
                 for name, values in safetensors.load(self.folder / f"layer-{number}.safetensors").items()}
 
 
-def settings_of(texts: List[torch.Tensor], wanted: Wanted, source: pathlib.Path) -> dict:
-    """What a folder of parts belongs to."""
-    return {"ids": [hashlib.sha256(text.numpy().tobytes()).hexdigest() for text in texts], **wanted._asdict(),
-            "source": str(source.absolute())}
+def is_of(told: pathlib.Path, settings: dict) -> bool:
+    try:
+        return json.loads(told.read_text(encoding="utf-8")) == settings
+    except (FileNotFoundError, ValueError):
+        return False
+
+
+def write_whole(path: pathlib.Path, text: str) -> None:
+    """Or not at all."""
+    new = path.with_name(path.name + ".new")
+    new.write_text(text, encoding="utf-8")
+    new.rename(path)
+
+
+def settings_of(texts: List[torch.Tensor], wanted: Wanted, source: pathlib.Path, names: List[str] = ()) -> dict:
+    """What a folder of parts belongs to: texts, what was asked for, and the files of the model."""
+    files = {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in sorted(source.glob("*.safetensors"))}
+    config = hashlib.sha256((source / "config.json").read_bytes()).hexdigest()
+    return {"version": PARTS_VERSION, "ids": [hashlib.sha256(text.numpy().tobytes()).hexdigest() for text in texts],
+            "names": list(names), **wanted._asdict(), "source": str(source.absolute()), "files": files, "config": config}
 
 
 def find_codes(model: Model, texts: List[torch.Tensor], wanted: Wanted, parts: Parts, progress: Progress) -> dict:
-    """-> tensors by the names of a codes file. `model` in float32, without a conversion; `texts` of at least two rings."""
+    """-> tensors by the names of a codes file. `model` in float32, without a conversion; `texts` of at least two rings.
+
+    TextError for texts of fewer tokens than there are codes.
+    """
+    tokens = sum(map(len, texts)) - len(texts)
+    if tokens < wanted.codes:
+        raise TextError(f"the texts have {tokens} tokens beside their first ones, must have at least one a code, {wanted.codes}")
     first = parts.layers()
     if first:
         progress.note(f"{first} layers are there already")
@@ -120,14 +157,15 @@ def context_of(source: pathlib.Path, given: int = None) -> int:
     return context
 
 
-def load_source(source: pathlib.Path, wanted: Wanted) -> Model:
-    """In float32. ConfigError for what cannot be converted so."""
+def check_source(source: pathlib.Path, wanted: Wanted, wide_ring: int = None) -> None:
+    """ConfigError for what cannot be converted so."""
     if wanted.ring % RING_STEP or not 0 < wanted.ring < wanted.context:
         raise ConfigError(f"the ring is {wanted.ring}, must be a multiple of {RING_STEP} below {wanted.context}")
-    model = load_model(source, dtype=torch.float32)
-    if model.config.conversion:
+    config = load_config(source)
+    if config.conversion:
         raise ConfigError(f"{source}: is a converted directory, must be the model that it was made of")
-    return model
+    wide = {} if wide_ring is None else {(0, 0): wide_ring}
+    check_conversion(Conversion(wanted.codes, wanted.context, wanted.ring, wide, grow=frozenset()), config)
 
 
 def read_texts(source: pathlib.Path, paths: list, longest: int, wanted: Wanted) -> List[torch.Tensor]:
@@ -137,9 +175,6 @@ def read_texts(source: pathlib.Path, paths: list, longest: int, wanted: Wanted) 
         if len(ids) < 2 * wanted.ring:
             raise TextError(f"{path} has {len(ids)} tokens, must have at least {2 * wanted.ring}, twice as many as the ring")
         texts.append(torch.from_numpy(ids))
-    tokens = sum(map(len, texts))
-    if tokens - len(texts) < wanted.codes:
-        raise TextError(f"the texts have {tokens} tokens, must have more than there are codes, {wanted.codes}")
     return texts
 
 
@@ -159,11 +194,12 @@ def wanted_of(arguments) -> Wanted:
 
 def run(arguments) -> None:
     wanted = wanted_of(arguments)
-    model = load_source(arguments.source, wanted)
+    check_source(arguments.source, wanted)
     texts = read_texts(arguments.source, arguments.text, min(arguments.tokens, wanted.context), wanted)
     parts = Parts(arguments.out.with_name(arguments.out.name + ".parts"), settings_of(texts, wanted, arguments.source))
+    model = load_model(arguments.source, dtype=torch.float32)
     save_codes(arguments.out, find_codes(model, texts, wanted, parts, Progress(sys.stderr)))
-    shutil.rmtree(parts.folder)
+    parts.remove()
 
 
 def main():

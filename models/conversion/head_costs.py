@@ -18,7 +18,7 @@ from models.conversion.config import Head
 from models.conversion.model import Model
 from models.conversion.rotation import Positions
 
-ROWS = 512  # of logits at a time
+ROWS = 128  # of logits at a time, on each core
 
 
 class Text(NamedTuple):

@@ -19,8 +19,8 @@ from typing import Callable, Dict, Iterator, List, NamedTuple
 
 import numpy as np
 
-from models.conversion.served import ServeError, Served
-from models.conversion.texts import TextError, read_ids
+from models.conversion.served import Served
+from models.conversion.texts import AGAIN, BEGINNING, TextError, names_of, read_ids
 from models.conversion.write_directory import SHARD, link
 from models.training.files import safetensors
 
@@ -30,7 +30,7 @@ NO_MASS = -60.0  # a bias with which codes weigh nothing: e^-60, and still as ex
 FIRST = 512  # positions of the first range; each that follows ends where twice as many are behind it
 PIECE = 64  # positions whose mean is one observation: neighbours depend on one another
 SIZES = (1 << 10, 1 << 13, 1 << 16, 1 << 20)  # tokens at which bytes are told
-REPEATED, BETWEEN, BEGINNING = 1200, 1400, 10  # of a passage that comes again; where it begins, nothing shows that it does
+REPEATED, BETWEEN = 1200, 1400  # tokens of a passage that comes again, and of what lies between
 
 ORIGINAL, CONVERTED, RINGS = "original", "converted", "rings and sinks alone"
 
@@ -52,17 +52,18 @@ class Passage(NamedTuple):
 
 def passages(source: pathlib.Path, paths: List[pathlib.Path], tokens: int) -> List[Passage]:
     """The beginning of each text; and a passage of the first that comes again. TextError for one that is too short."""
+    least = REPEATED + BETWEEN
+    if tokens < least:
+        raise TextError(f"a report of {tokens} tokens of each text is too short, must be of {least} at least")
     found = []
-    for path, ids in zip(paths, read_ids(source, paths)):
-        whole, ids = len(ids), ids[:tokens + 1]
-        if len(ids) <= REPEATED + BETWEEN:
-            raise TextError(f"{path}: {len(ids)} tokens are too few for a report, must be above {REPEATED + BETWEEN}")
-        found.append(Passage(path.stem, ids.tolist(), round(path.stat().st_size * len(ids) / whole)))
+    for path, name, ids in zip(paths, names_of(paths), read_ids(source, paths)):
+        if len(ids) <= least:
+            raise TextError(f"{path}: {len(ids)} tokens are too few for a report, must be above {least}")
+        part = ids[:tokens + 1]
+        found.append(Passage(name, part.tolist(), round(path.stat().st_size * len(part) / len(ids))))
     first = found[0]
-    again, between = first.ids[:REPEATED], first.ids[REPEATED:REPEATED + BETWEEN]
-    ids = again + between + again
-    share = len(ids) / len(first.ids)
-    return [*found, Passage("a passage again", ids, round(first.bytes * share), len(again) + len(between) + BEGINNING)]
+    again = first.ids[:REPEATED + BETWEEN] + first.ids[:REPEATED]
+    return [*found, Passage(AGAIN, again, round(first.bytes * len(again) / len(first.ids)), REPEATED + BETWEEN + BEGINNING)]
 
 
 @contextlib.contextmanager
@@ -93,11 +94,13 @@ def shared_copy(source: pathlib.Path, target: pathlib.Path, without: str) -> pat
 
 
 def ranges(length: int) -> List[tuple]:
-    """0 to 512, to 1,024, to 2,048 and so on, to the length."""
+    """0 to 512, to 1,024, to 2,048 and so on; the last to the length. None is shorter than the first."""
     ends = [0, FIRST]
-    while ends[-1] < length:
+    while 2 * ends[-1] <= length:
         ends.append(2 * ends[-1])
-    return [(begin, min(end, length)) for begin, end in zip(ends, ends[1:]) if begin < length]
+    if length - ends[-1] < FIRST:
+        ends.pop()
+    return list(zip(ends, [*ends[1:], length]))
 
 
 def difference(found: np.ndarray, base: np.ndarray) -> tuple:
@@ -162,7 +165,7 @@ def main():
         if arguments.json:
             arguments.json.write_text(json.dumps(found), encoding="utf-8")
         print(markdown(found), end="")
-    except (ServeError, TextError, OSError) as error:
+    except (ValueError, OSError) as error:
         sys.exit(f"report: {error}")
 
 

@@ -1,6 +1,7 @@
 """A model directory behind tvq-server and tvq-gateway: a text's tokens, how likely it finds them, how large a session is."""
 
 import ctypes
+import http.client
 import json
 import os
 import pathlib
@@ -29,6 +30,13 @@ def programs() -> pathlib.Path:
         if not (folder / program).exists():
             raise ServeError(f"{folder} has no {program}: build it, or set TVQ_BIN_DIR")
     return folder
+
+
+def message_of(answer: bytes) -> str:
+    try:
+        return json.loads(answer)["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        return answer.decode(errors="replace")
 
 
 def end_with_parent() -> None:
@@ -71,11 +79,14 @@ class Served:
 
     def _ask(self, path: str, body: dict = None) -> dict:
         content = None if body is None else json.dumps(body).encode()
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the gateway is on this machine
         try:
-            with urllib.request.urlopen(urllib.request.Request(f"{self.gateway}{path}", content)) as answer:
+            with opener.open(urllib.request.Request(f"{self.gateway}{path}", content)) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            raise ServeError(f"{self.directory}: {json.load(error)['error']['message']}") from None
+            raise ServeError(f"{self.directory}: {message_of(error.read())}") from None
+        except (urllib.error.URLError, http.client.HTTPException, ConnectionError) as error:
+            raise ServeError(f"{self.directory}: tvq-server or tvq-gateway has ended: {error}") from None
 
     def tokenize(self, text: str) -> List[int]:
         return self._ask("/tokenize", {"model": "model", "prompt": text, "add_special_tokens": False})["tokens"]

@@ -5,20 +5,33 @@ from typing import List
 
 import numpy as np
 
+from models.conversion.config import load_config
 from models.conversion.served import Served
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model")
+AGAIN = "a passage again"  # the name of one that comes again
+BEGINNING = 10  # of its second reading is not scored: nothing shows yet that it is one
 
 
 class TextError(ValueError):
     """A text cannot be used; the message names it and what would be right."""
 
 
+def names_of(paths: List[pathlib.Path]) -> List[str]:
+    """What reports call texts. TextError for two of the same name."""
+    names = [path.stem for path in paths]
+    for path, name in zip(paths, names):
+        if names.count(name) > 1 or name == AGAIN:
+            raise TextError(f"{path}: another text is called {name!r}, too; give them different names")
+    return names
+
+
 def read_ids(directory: pathlib.Path, paths: List[pathlib.Path]) -> List[np.ndarray]:
     """Of files, by the built programs (served.py); of a directory without a tokenizer files hold ids, separated by spaces."""
     texts = [read(path) for path in paths]
     if not any((directory / name).exists() for name in TOKENIZERS):
-        return [ids_of(directory, path, text) for path, text in zip(paths, texts)]
+        vocab = load_config(directory).vocab
+        return [ids_of(path, text, vocab) for path, text in zip(paths, texts)]
     with Served(directory) as served:
         return [np.array(served.tokenize(text), np.int64) for text in texts]
 
@@ -30,8 +43,8 @@ def read(path: pathlib.Path) -> str:
         raise TextError(f"{path}: is not UTF-8 from byte {error.start} on") from None
 
 
-def ids_of(directory: pathlib.Path, path: pathlib.Path, text: str) -> np.ndarray:
+def ids_of(path: pathlib.Path, text: str, vocab: int) -> np.ndarray:
     words = text.split()
-    if other := next((word for word in words if not word.isdecimal()), None):
-        raise TextError(f"{path}: has {other!r}, must hold ids separated by spaces, for {directory} has no tokenizer")
+    if other := next((word for word in words if not word.isdecimal() or int(word) >= vocab), None):
+        raise TextError(f"{path}: has {other!r}, must hold ids below {vocab} separated by spaces, for the model has no tokenizer")
     return np.array([int(word) for word in words], np.int64)

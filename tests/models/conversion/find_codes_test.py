@@ -1,6 +1,9 @@
 """Codes of a directory, found layer by layer."""
 
 import json
+import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from models.conversion.directory import load_model
 from models.conversion.write_directory import write_directory
 from models.training.files import safetensors
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 CONTEXT, RING, CODES = 256, 64, 12
 
 
@@ -79,11 +83,28 @@ def test_what_other_settings_found_is_not_used(tmp_path, source, monkeypatch, ca
     assert (tmp_path / "codes").read_bytes() == (tmp_path / "again").read_bytes()
 
 
+def test_parts_without_whole_settings_are_nobodys(tmp_path):
+    settings = {"codes": 7}
+    finder.Parts(tmp_path / "parts", settings).keep(0, {}, [torch.zeros(1)])
+    assert finder.Parts(tmp_path / "parts", settings).layers() == 1
+    (tmp_path / "parts" / "settings.json").write_text("")  # of a full disk
+    assert finder.Parts(tmp_path / "parts", settings).layers() == 0
+
+
+def test_two_calls_do_not_share_parts(tmp_path):
+    settings = {"codes": 7}
+    parts = finder.Parts(tmp_path / "parts", settings)
+    parts.keep(0, {}, [torch.zeros(1)])
+    code = f"import pathlib; from models.conversion import find_codes; find_codes.Parts(pathlib.Path({str(parts.folder)!r}), {{}})"
+    other = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "parts: another call is at work there" in other.stderr and parts.layers() == 1
+
+
 @pytest.mark.parametrize("options, message", [
     (("--ring", 100), "the ring is 100, must be a multiple of 64 below 256"),
     (("--ring", 256), "the ring is 256, must be"),
     (("--tokens", 100), "a has 100 tokens, must have at least 128"),
-    (("--codes", 1000), "the texts have 456 tokens, must have more than there are codes, 1000"),
+    (("--codes", 1000), "the texts have 454 tokens beside their first ones, must have at least one a code, 1000"),
 ])
 def test_says_what_is_wrong(tmp_path, source, monkeypatch, options, message):
     with pytest.raises(SystemExit, match=message):

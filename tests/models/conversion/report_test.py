@@ -1,7 +1,10 @@
 """What a report says of bits that were measured."""
 
+import json
+
 import numpy as np
 import pytest
+from conftest import SHAPE
 
 from models.conversion import report
 from models.conversion.report import CONVERTED, ORIGINAL, RINGS, Passage, difference, markdown, passages, ranges, summary
@@ -9,9 +12,13 @@ from models.conversion.texts import TextError
 
 
 def test_each_range_is_as_long_as_all_before_it():
-    assert ranges(500) == [(0, 500)]
     assert ranges(3000) == [(0, 512), (512, 1024), (1024, 2048), (2048, 3000)]
     assert ranges(4096)[-1] == (2048, 4096)
+
+
+def test_no_range_is_too_short_to_have_an_error():
+    assert ranges(500) == [(0, 500)] and ranges(1000) == [(0, 1000)] and ranges(1024) == [(0, 512), (512, 1024)]
+    assert ranges(4100)[-1] == (2048, 4100)
 
 
 def test_a_difference_is_paired():
@@ -28,8 +35,9 @@ def test_bits_are_of_bytes():
 
 
 def texts_of(tmp_path, *lengths):
+    (tmp_path / "config.json").write_text(json.dumps(SHAPE))
     for number, length in enumerate(lengths):
-        (tmp_path / f"text{number}").write_text(" ".join(str(token % 90 + 10) for token in range(length)))
+        (tmp_path / f"text{number}").write_text(" ".join(str(token % 10 + 10) for token in range(length)))
     return [tmp_path / f"text{number}" for number in range(len(lengths))]
 
 
@@ -43,17 +51,19 @@ def test_passages_are_beginnings_and_one_that_comes_again(tmp_path):
 def test_a_short_text_is_refused_by_name(tmp_path):
     with pytest.raises(TextError, match="text1: 2600 tokens are too few"):
         passages(tmp_path, texts_of(tmp_path, 3000, 2600), 4000)
+    with pytest.raises(TextError, match="a report of 2048 tokens of each text is too short, must be of 2600 at least"):
+        passages(tmp_path, texts_of(tmp_path, 3000), 2048)
 
 
 def test_tables():
-    text = Passage("novel", [0] * 701, 2800)
+    text = Passage("novel", [0] * 1101, 4400)
     again = Passage("again", [0] * 400, 1600, 101)
-    bits = {"novel": np.concatenate([np.full(512, 1.0), np.full(188, 2.0)]), "again": np.full(399, 0.5)}
+    bits = {"novel": np.concatenate([np.full(512, 1.0), np.full(588, 2.0)]), "again": np.full(399, 0.5)}
     bits = {name: {ORIGINAL: base, CONVERTED: base * 1.02, RINGS: base * 1.5} for name, base in bits.items()}
     sizes = {ORIGINAL: [10 ** 6, 8 * 10 ** 6, 64 * 10 ** 6, 10 ** 9], CONVERTED: [2 * 10 ** 6] * 4}
     told = markdown(summary([text, again], {"bits": bits, "bytes": sizes})).splitlines()
     for row in ("| novel | 0 to 512 | 1.0000 | +2.00 ± 0.00 | +50.00 ± 0.00 |",
                 "| again | 100 to 399 | 0.5000 | +2.00 ± 0.00 | +50.00 ± 0.00 |",
-                "| novel | 512 to 700 | 2.0000 | +2.00 ± 0.00 | +50.00 ± 0.00 |",
+                "| novel | 512 to 1,100 | 2.0000 | +2.00 ± 0.00 | +50.00 ± 0.00 |",
                 "| original | 1.0 MB | 8.0 MB | 64.0 MB | 1,000.0 MB |", "| converted | 2.0 MB | 2.0 MB | 2.0 MB | 2.0 MB |"):
         assert row in told

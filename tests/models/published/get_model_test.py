@@ -260,7 +260,8 @@ def test_a_converted_model(converted, tmp_path):
     assert "# Tiny, converted\n" in (target / "README.md").read_text() and "does not grow" in (target / "README.md").read_text()
     assert take_codes(target)["layers.1.map"].shape == (tiny_gguf.HEADS, tiny_gguf.HEAD, tiny_gguf.HEAD)
     assert sorted(os.listdir(tmp_path / "local")) == [".tiny.lock", "tiny"]
-    assert get(converted, tmp_path, "float32") and load_config(target).conversion == conversion
+    get(converted, tmp_path, "float32")
+    assert get_model.dtype_of(target) == "float32" and load_config(target).conversion == conversion
 
 
 def test_nothing_is_left_of_codes_of_another_model(converted, tmp_path):
@@ -290,9 +291,18 @@ def test_two_at_a_time_make_one(index, settings, entry, tmp_path):
 
 
 def test_what_killed_calls_left_goes(settings, entry, tmp_path):
-    (tmp_path / "local" / ".tiny-abc" / "model").mkdir(parents=True)
+    (tmp_path / "local" / ".tiny~abc" / "model").mkdir(parents=True)
     get(entry, tmp_path)
     assert sorted(os.listdir(tmp_path / "local")) == [".tiny.lock", "tiny"]
+
+
+def test_what_begins_with_the_same_name_stays(settings, entry, tmp_path):
+    """The staging folder of another model, and what a conversion has found so far."""
+    others = [tmp_path / "local" / name for name in (".tiny-vq~abc", ".tiny-converted.parts")]
+    for other in others:
+        (other / "old").mkdir(parents=True)
+    get(entry, tmp_path)
+    assert all((other / "old").is_dir() for other in others)
 
 
 def no_space():
@@ -326,8 +336,8 @@ def test_the_old_model_stays_where_another_cannot_take_its_place(settings, entry
 
 def test_a_killed_call_has_not_taken_the_old_model_away(settings, entry, tmp_path):
     get(entry, tmp_path)
-    (tmp_path / "local" / ".tiny-abc").mkdir()
-    (tmp_path / "local" / "tiny").rename(tmp_path / "local" / ".tiny-abc" / "old")
+    (tmp_path / "local" / ".tiny~abc").mkdir()
+    (tmp_path / "local" / "tiny").rename(tmp_path / "local" / ".tiny~abc" / "old")
     assert get(entry, tmp_path) == f"{tmp_path / 'local' / 'tiny'} is there already, with bfloat16 weights"
 
 
