@@ -85,8 +85,8 @@ def report_of_costs(costs: Costs, chosen: list, wanted: Wanted, grow: bool, wide
     lines = ["# Report of the conversion", "",
              f"{len(chosen)} of {len(costs.more)} key/value heads {kind}; the others a ring of {wanted.ring}. Beyond their rings, "
              f"heads meet {wanted.codes} codes each.", "", "## What heads cost", "",
-             "Nats of a token more than the original's with that head alone coded, the dearest first; and what those that are not "
-             "wide, and cost something, come to together:", "",
+             "With one head coded and all others exact: nats a token more than the original's, the dearest first. The last row adds up "
+             "what the heads cost that are not wide; a cost below zero counts as zero.", "",
              f"| layer.head | {' | '.join(costs.base)} | wide |", f"|---|{'---:|' * len(costs.base)}---|",
              row("the original's nats", costs.base)]
     lines += [row(f"{layer}.{head}", costs.more[layer, head], "yes" if (layer, head) in chosen else "")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import SHAPE
 
-from models.conversion import report
+from models.conversion import convert, report
 from models.conversion.report import CONVERTED, ORIGINAL, RINGS, Passage, difference, markdown, passages, ranges, summary
 from models.conversion.texts import TextError
 
@@ -67,3 +67,15 @@ def test_tables():
                 "| novel | 512 to 1,100 | 2.0000 | +2.00 ± 0.00 | +50.00 ± 0.00 |",
                 "| original | 1.0 MB | 8.0 MB | 64.0 MB | 1,000.0 MB |", "| converted | 2.0 MB | 2.0 MB | 2.0 MB | 2.0 MB |"):
         assert row in told
+
+
+def test_texts_of_reports_are_none_that_codes_are_found_on():
+    shared = 100  # characters that two texts do not have in common by chance
+    found_on = [path.read_text(encoding="utf-8") for path in convert.TEXTS.glob("*.txt")]
+    measured = report.shipped_texts()
+    assert len(found_on) == 4 and len(measured) == 3
+    for path in measured:
+        text = path.read_text(encoding="utf-8")
+        pieces = {text[at:at + shared] for at in range(len(text) - shared)}
+        for other in found_on:
+            assert not any(other[at:at + shared] in pieces for at in range(len(other) - shared)), path.name
