@@ -30,7 +30,9 @@ absl::StatusOr<std::string> Generate(StoreHarness& h, const SessionCall& call,
   auto lease = h.store->Acquire(call);
   if (!lease.ok()) return lease.status();
   const auto sink = std::make_shared<KeepSink>();
-  Request request = Ask(sink, prompt, {.ignore_eos = true, .max_tokens = max_tokens});
+  // Greedy: a sampled token may once in a million be a special one, which is no byte of a text.
+  Request request =
+      Ask(sink, prompt, {.temperature = 0, .ignore_eos = true, .max_tokens = max_tokens});
   request.owner = call.owner;
   request.start = (*lease)->Start();
   request.keep = true;
