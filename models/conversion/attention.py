@@ -1,7 +1,8 @@
-"""Attention of one kv head in its quadratic form: every query meets every key before it, in blocks of queries.
+"""Attention of one kv head, in blocks of queries.
 
-Three kinds of scores, each a callable (begin, end) -> [r, end - begin, end], of the queries of a block and all keys before
-its end, -infinity of keys ahead of a query. README.md has the formulas.
+In its quadratic form every query meets every key before it. Three kinds of scores, each a callable
+(begin, end) -> [r, end - begin, end], of the queries of a block and all keys before its end, -infinity of keys ahead of a
+query. README.md has the formulas. attend_by_sums() is the same in time that is linear in the tokens.
 """
 
 from typing import Callable, NamedTuple
@@ -44,6 +45,26 @@ def attend(values: torch.Tensor, scores: Callable) -> torch.Tensor:
     return torch.cat(blocks, 1)
 
 
+def attend_by_sums(heads: Heads, values: torch.Tensor, positions: Positions, state: torch.dtype, ring: int, scorer: Scorer,
+                   codes: torch.Tensor) -> torch.Tensor:
+    """attend() with coded_beyond_ring(): keys that no query of a block has in its ring are met as one sum of values a code."""
+    exact, by_code = all_exact(heads, positions, state), scores_by_code(heads, positions, ring, scorer)
+    words = len(scorer.words) + 1
+    counts, sums, summed = values.new_zeros(words), values.new_zeros(words, values.shape[-1]), 0
+    blocks = []
+    for begin in range(0, len(values), BLOCK):
+        end = min(begin + BLOCK, len(values))
+        first, dropped = kept_by(begin, end, ring)
+        leaving = slice(summed, first)
+        counts = counts.index_add(0, codes[leaving], values.new_ones(first - summed))
+        sums, summed = sums.index_add(0, codes[leaving], values[leaving]), first
+        coded, near = by_code(begin, end), exact(begin, end, first)
+        mixed = mixed_scores(coded, near, codes[first:dropped], begin, end, first, ring)
+        weights = torch.cat([coded + counts.log(), mixed], -1).softmax(-1)
+        blocks.append(weights[..., :words] @ (sums / counts.clamp(min=1)[:, None]) + weights[..., words:] @ values[first:end])
+    return torch.cat(blocks, 1)
+
+
 def distances(begin: int, end: int, first_key: int, last_key: int) -> torch.Tensor:
     """t - u of the queries t from begin to end and the keys u from first_key to last_key."""
     return torch.arange(begin, end)[:, None] - torch.arange(first_key, last_key)
@@ -64,21 +85,35 @@ def all_exact(heads: Heads, positions: Positions, state: torch.dtype) -> Callabl
 def coded_beyond_ring(heads: Heads, positions: Positions, state: torch.dtype, ring: int, scorer: Scorer,
                       codes: torch.Tensor) -> Callable:
     """The last `ring` keys exactly, those before by their codes [T]."""
-    exact = all_exact(heads, positions, state)
-    far = positions.beyond(ring).of(heads.queries) @ scorer.map * heads.factor
-    sink = positions.at(ring).of(heads.queries) @ heads.keys[0] * heads.factor  # [r, T]
+    exact, by_code = all_exact(heads, positions, state), scores_by_code(heads, positions, ring, scorer)
 
     def scores(begin: int, end: int) -> torch.Tensor:
-        first, dropped = max(0, begin - ring + 1), max(0, end - ring)  # the first query's oldest key, the last one's
-        near = exact(begin, end, first)
-        by_code = torch.cat([far[:, begin:end] @ scorer.words.T + scorer.bias[:, None, None], sink[:, begin:end, None]], -1)
-        coded = by_code.index_select(-1, codes[:dropped])
-        some_have = dropped - first  # keys that some of the queries have in their ring
-        beyond = distances(begin, end, first, dropped) >= ring
-        mixed = torch.where(beyond, coded[..., first:], near[..., :some_have])
-        return torch.cat([coded[..., :first], mixed, near[..., some_have:]], -1)
+        first, dropped = kept_by(begin, end, ring)
+        coded = by_code(begin, end)
+        mixed = mixed_scores(coded, exact(begin, end, first), codes[first:dropped], begin, end, first, ring)
+        return torch.cat([coded.index_select(-1, codes[:first]), mixed], -1)
 
     return scores
+
+
+def scores_by_code(heads: Heads, positions: Positions, ring: int, scorer: Scorer) -> Callable:
+    """(begin, end) -> [r, end - begin, S + 1]; the last is of the sink."""
+    far = positions.beyond(ring).of(heads.queries) @ scorer.map * heads.factor
+    sink = positions.at(ring).of(heads.queries) @ heads.keys[0] * heads.factor  # [r, T]
+    return lambda begin, end: torch.cat([far[:, begin:end] @ scorer.words.T + scorer.bias[:, None, None],
+                                         sink[:, begin:end, None]], -1)
+
+
+def kept_by(begin: int, end: int, ring: int) -> tuple:
+    """-> (the oldest key that the first query of a block has in its ring, that of the last one)"""
+    return max(0, begin - ring + 1), max(0, end - ring)
+
+
+def mixed_scores(by_code: torch.Tensor, near: torch.Tensor, codes: torch.Tensor, begin: int, end: int, first: int,
+                 ring: int) -> torch.Tensor:
+    """Of keys from `first` on. near [r, n, end - first]; `codes` are of those that not all queries have in their ring."""
+    beyond = distances(begin, end, first, first + len(codes)) >= ring
+    return torch.cat([torch.where(beyond, by_code.index_select(-1, codes), near[..., :len(codes)]), near[..., len(codes):]], -1)
 
 
 def all_kept(heads: Heads, positions: Positions, state: torch.dtype, ring: int) -> Callable:

@@ -54,6 +54,8 @@ class Codebooks(nn.Module):
 
 
 class Attention(nn.Module):
+    by_sums = False  # whether heads with codes are computed in linear time, for training
+
     def __init__(self, config: Config, layer: int):
         super().__init__()
         self.config, self.layer = config, layer
@@ -75,8 +77,7 @@ class Attention(nn.Module):
             found = None if codes is None else codes[number]
             if found is None and self.has_codes(number):
                 found = codes_of(heads.keys, self.conversion.assign[number], self.conversion.metric[number])
-            scores = self.scores(number, heads, positions, state, found)
-            mixed.append(attention.attend(attention.rounded(heads.values, state), scores))
+            mixed.append(self.attend(number, heads, positions, state, found))
             used.append(torch.full((len(x),), NO_CODES) if found is None else found)
         return self.o_proj(torch.cat(mixed).transpose(0, 1).reshape(len(x), -1)), torch.stack(used)
 
@@ -93,6 +94,13 @@ class Attention(nn.Module):
     def has_codes(self, head: int) -> bool:
         conversion = self.config.conversion
         return conversion is not None and (self.layer, head) not in conversion.grow
+
+    def attend(self, head: int, heads: attention.Heads, positions: Positions, state: torch.dtype, codes) -> torch.Tensor:
+        values = attention.rounded(heads.values, state)
+        if self.by_sums and self.has_codes(head):
+            ring, scorer = self.config.conversion.ring_of((self.layer, head)), self.conversion.scorer(head)
+            return attention.attend_by_sums(heads, values, positions, state, ring, scorer, codes)
+        return attention.attend(values, self.scores(head, heads, positions, state, codes))
 
     def scores(self, head: int, heads: attention.Heads, positions: Positions, state: torch.dtype, codes):
         conversion = self.config.conversion

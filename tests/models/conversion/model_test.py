@@ -51,6 +51,25 @@ def test_bfloat16_keys_and_values_differ():
 
 
 @pytest.mark.parametrize("fields", MODELS.values(), ids=MODELS)
+def test_sums_give_what_the_quadratic_form_gives(fields):
+    model, tokens = random_model(**fields), torch.randint(0, SHAPE["vocab_size"], (LENGTH,))
+
+    def computed() -> tuple:
+        rows = model.log_probabilities(tokens)
+        weights = torch.arange(rows.numel(), dtype=rows.dtype).view_as(rows).cos()
+        parameters = [parameter for name, parameter in model.named_parameters() if not name.endswith(("assign", "metric"))]
+        return rows, torch.autograd.grad((rows * weights).sum(), parameters)
+
+    rows, gradients = computed()
+    for layer in model.model.layers:
+        layer.self_attn.by_sums = True
+    by_sums, their_gradients = computed()
+    assert (by_sums - rows).abs().max() < TOLERANCE
+    for gradient, other in zip(gradients, their_gradients):
+        assert (gradient - other).abs().max() < TOLERANCE * max(1, gradient.abs().max())
+
+
+@pytest.mark.parametrize("fields", MODELS.values(), ids=MODELS)
 def test_is_the_softmax_model_where_rings_are_longer_than_the_text(fields):
     fields = {**fields, "conversion": {**CONVERSION, **fields.get("conversion", {}), "trained_context": 512, "ring": 384,
                                        "wide": [{"ring": 512, "heads": [[1, 0]]}]}}
