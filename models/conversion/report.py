@@ -67,22 +67,26 @@ def passages(source: pathlib.Path, paths: List[pathlib.Path], tokens: int) -> Li
 
 
 @contextlib.contextmanager
-def directories(source: pathlib.Path, out: pathlib.Path, longest: int) -> Iterator[Dict[str, pathlib.Path]]:
-    """Those that are compared: OUT, and two beside it, for as long as they are needed, that share its files."""
+def beside(out: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A folder for directories that share files with OUT, for as long as they are needed."""
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
-        folder = pathlib.Path(folder)
-        original = shared_copy(source, folder / "original", "config.json")
-        fields = json.loads((source / "config.json").read_text(encoding="utf-8"))
-        fields["max_position_embeddings"] = max(longest, fields.get("max_position_embeddings") or 0)
-        (original / "config.json").write_text(json.dumps(fields), encoding="utf-8")
-        rings = shared_copy(out, folder / "rings", SHARD)
-        tensors = safetensors.load(out / SHARD)
-        for name, values in tensors.items():
-            if name.endswith(".bias"):
-                values = np.full_like(values, NO_MASS)
-            tensors[name] = values
-        safetensors.save(rings / SHARD, tensors, {"format": "pt"})
-        yield {ORIGINAL: original, CONVERTED: out, RINGS: rings}
+        yield pathlib.Path(folder)
+
+
+def of_longer_context(source: pathlib.Path, target: pathlib.Path, longest: int) -> pathlib.Path:
+    shared_copy(source, target, "config.json")
+    fields = json.loads((source / "config.json").read_text(encoding="utf-8"))
+    fields["max_position_embeddings"] = max(longest, fields.get("max_position_embeddings") or 0)
+    (target / "config.json").write_text(json.dumps(fields), encoding="utf-8")
+    return target
+
+
+def without_codes(out: pathlib.Path, target: pathlib.Path) -> pathlib.Path:
+    shared_copy(out, target, SHARD)
+    tensors = {name: np.full_like(values, NO_MASS) if name.endswith(".bias") else values
+               for name, values in safetensors.load(out / SHARD).items()}
+    safetensors.save(target / SHARD, tensors, {"format": "pt"})
+    return target
 
 
 def shared_copy(source: pathlib.Path, target: pathlib.Path, without: str) -> pathlib.Path:
@@ -112,16 +116,25 @@ def difference(found: np.ndarray, base: np.ndarray) -> tuple:
 
 
 def compare(source: pathlib.Path, out: pathlib.Path, texts: List[Passage], note: Callable = lambda _: None) -> dict:
+    """measure() of the original, of OUT, and of OUT without codes."""
+    with beside(out) as folder:
+        return measure({ORIGINAL: of_longer_context(source, folder / "original", longest_of(texts)), CONVERTED: out,
+                        RINGS: without_codes(out, folder / "rings")}, texts, note)
+
+
+def longest_of(texts: List[Passage]) -> int:
+    return max(len(text.ids) for text in texts)
+
+
+def measure(variants: Dict[str, pathlib.Path], texts: List[Passage], note: Callable = lambda _: None) -> dict:
     """-> "bits": of each passage, bits per byte by variant; "bytes": of each variant, a session's at SIZES."""
-    longest = max(len(text.ids) for text in texts)
     bits, sizes = {text.name: {} for text in texts}, {}
-    with directories(source, out, longest) as compared:
-        for variant, directory in compared.items():
-            with Served(directory, longest) as served:
-                sizes[variant] = served.session_bytes(SIZES)
-                for text in texts:
-                    bits[text.name][variant] = text.bits_per_byte(served.nats(text.ids))
-                    note(f"{variant}: {text.name}")
+    for variant, directory in variants.items():
+        with Served(directory, longest_of(texts)) as served:
+            sizes[variant] = served.session_bytes(SIZES)
+            for text in texts:
+                bits[text.name][variant] = text.bits_per_byte(served.nats(text.ids))
+                note(f"{variant}: {text.name}")
     return {"bits": bits, "bytes": sizes}
 
 
