@@ -1,11 +1,13 @@
 """Gives a published softmax model a state that does not grow, without training it.
 
     scripts/convert-to-vq SOURCE OUT [--text FILE...] [--wide-heads auto|N] [--wide-ring N] [--grow] [--codes 512] [--ring 256]
+                           [--distill-tokens N]
 
 SOURCE is a directory in Hugging Face's form of a llama, mistral, qwen2 or qwen3. Finds codes (find_codes.py), measures what it
 costs to code each kv head (head_costs.py), gives those that cost most a ring as long as the trained context or --wide-ring,
-with --grow pages of all their keys, and writes OUT with a report. One that was stopped goes on where it was: what it has lies
-beside OUT, in a folder that is gone when OUT is there. The same call makes the same bytes again.
+with --grow pages of all their keys, and writes OUT with a report. --distill-tokens then fits scores from end to end
+(distill.py). One that was stopped goes on where it was: what it has lies beside OUT, in a folder that is gone when OUT is there.
+The same call makes the same bytes again.
 
 Without --text the texts of models/conversion/calibration_texts are read: novels, code and Markdown. The last --cost-tokens of
 each are not read for codes: costs are measured on them, and on a passage that comes again. What the conversion costs by position
@@ -21,19 +23,21 @@ import subprocess
 import sys
 from typing import List
 
+import numpy as np
 import torch
 
-from models.conversion import head_choice, served
+from models.conversion import distill, head_choice, served
 from models.conversion import report as by_position
 from models.conversion.codes_file import save_codes
 from models.conversion.config import Conversion
 from models.conversion.directory import load_model
-from models.conversion.find_codes import (Parts, Wanted, add_options, check_source, find_codes, read_texts, settings_of, wanted_of,
-                                          write_whole)
+from models.conversion.find_codes import (SEEDS, Parts, Wanted, add_options, check_source, find_codes, generator, read_texts,
+                                          settings_of, wanted_of, write_whole)
 from models.conversion.head_costs import Costs, Measure, Text
 from models.conversion.model import Model
 from models.conversion.texts import AGAIN, BEGINNING, TextError, names_of
 from models.conversion.write_directory import SourceError, write_directory
+from models.training.files import safetensors
 from models.training.progress import Progress
 
 TEXTS = pathlib.Path(__file__).parent / "calibration_texts"
@@ -123,14 +127,20 @@ def convert(arguments) -> None:
     report_texts = [] if arguments.no_report else texts_of_report(arguments)
     parts = Parts(arguments.out.with_name(f".{arguments.out.name}.parts"),
                   settings_of([*for_codes, *for_costs], wanted, arguments.source, names))
-    costs = find_codes_and_costs(arguments.source, for_codes, cost_texts(names, for_costs, wanted), wanted, parts, progress)
+    for_cost = cost_texts(names, for_costs, wanted)
+    costs = find_codes_and_costs(arguments.source, for_codes, for_cost, wanted, parts, progress)
     chosen = head_choice.choose(costs, arguments.wide_heads)
+    conversion = Conversion(codes=wanted.codes, context=wanted.context, ring=wanted.ring,
+                            wide={} if arguments.grow else {head: wide_ring for head in chosen},
+                            grow=frozenset(chosen if arguments.grow else ()))
+    told = report_of_costs(costs, chosen, wanted, arguments.grow, wide_ring)
+    codes = parts.folder / "codes.safetensors"
+    if arguments.distill_tokens:
+        codes, gaps = distill_codes(arguments.source, conversion, for_codes, for_cost, arguments.distill_tokens, wanted, parts, progress)
+        told += gaps
     model = parts.folder / "model"
     shutil.rmtree(model, ignore_errors=True)
-    write_directory(arguments.source, parts.folder / "codes.safetensors", model, wanted.ring,
-                    {} if arguments.grow else {head: wide_ring for head in chosen},
-                    frozenset(chosen) if arguments.grow else frozenset(), wanted.context)
-    told = report_of_costs(costs, chosen, wanted, arguments.grow, wide_ring)
+    write_directory(arguments.source, codes, model, conversion.ring, conversion.wide, conversion.grow, conversion.context)
     if report_texts:
         told += report_by_position(arguments.source, model, report_texts, progress)
     (model / "report.md").write_text(told, encoding="utf-8")
@@ -149,11 +159,43 @@ def find_codes_and_costs(source: pathlib.Path, for_codes: List[torch.Tensor], fo
     return measure_costs(model, for_costs, parts.folder, progress)
 
 
+def distill_codes(source: pathlib.Path, conversion: Conversion, texts: List[torch.Tensor], held_out: List[Text], tokens: int,
+                  wanted: Wanted, parts: Parts, progress: Progress) -> tuple:
+    """-> (the file of codes, what the report says of it)"""
+    codes = safetensors.load(parts.folder / "codes.safetensors")
+    original = load_model(source, dtype=torch.float32)
+    converted = distill.trainable_copy(original, conversion, codes)
+    before = distill.gaps(original, converted, held_out)
+    steps = distill.pieces(texts, tokens, wanted.ring, generator(wanted.seed, SEEDS - 1, 0))
+    settings = {"tokens": tokens, "conversion": conversion.to_json()}
+    found = distill.distill(original, converted, steps, parts.folder / "distilled.pt", settings, progress)
+    after = distill.gaps(original, converted, held_out)
+    path = parts.folder / "distilled.safetensors"
+    save_codes(path, {**{name: values.astype(np.float32) for name, values in codes.items()}, **found})
+    return path, report_of_distillation(sum(map(len, (piece for step in steps for piece in step))), before, after)
+
+
+def report_of_distillation(tokens: int, before: dict, after: dict) -> str:
+    lines = ["", "## Distillation", "",
+             f"Of {tokens:,} tokens, towards what the original predicts. Of the texts that costs are measured on, nats a token more than "
+             "the original's; and the divergence from what it predicts. Where the first falls and the second does not, the model has "
+             "adapted to a kind of text.", "", "| text | nats before | after | divergence before | after |", "|---|---:|---:|---:|---:|"]
+    lines += [f"| {name} | {gap.nats:.4f} | {after[name].nats:.4f} | {gap.divergence:.4f} | {after[name].divergence:.4f} |"
+              for name, gap in before.items()]
+    return "\n".join(lines) + "\n"
+
+
 def count(text: str):
     if text == "auto":
         return None
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"is {text!r}, must be auto or a number of heads")
+    return int(text)
+
+
+def tokens(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"is {text!r}, must be a number of tokens")
     return int(text)
 
 
@@ -166,6 +208,7 @@ def main():
     parser.add_argument("--wide-heads", type=count, default=None, metavar="auto|N", help="how many (default: auto, at most a sixth)")
     parser.add_argument("--wide-ring", type=int, help="of those (default: the trained context)")
     parser.add_argument("--grow", action="store_true", help="those keep all their keys in place of a ring")
+    parser.add_argument("--distill-tokens", type=tokens, default=0, help="to fit scores from end to end on (default: %(default)s)")
     parser.add_argument("--report-text", type=pathlib.Path, nargs="+", metavar="FILE")
     parser.add_argument("--report-tokens", type=int, default=by_position.TOKENS, help="of each (default: %(default)s)")
     parser.add_argument("--no-report", action="store_true", help="only of what heads cost")

@@ -1,6 +1,7 @@
 """A directory from a model and texts, in one command."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -64,6 +65,21 @@ def test_the_dearest_heads_get_wide_rings(tmp_path, source, monkeypatch):
 def test_heads_may_grow_instead(tmp_path, source, monkeypatch):
     conversion = load_config(run(monkeypatch, source, tmp_path / "out", "--wide-heads", 2, "--grow")).conversion
     assert len(conversion.grow) == 2 and not conversion.wide
+
+
+def test_distillation_changes_what_codes_score(tmp_path, source, monkeypatch):
+    plain = run(monkeypatch, source, tmp_path / "plain", "--wide-heads", 1)
+    out = run(monkeypatch, source, tmp_path / "out", "--wide-heads", 1, "--distill-tokens", 300)
+    before, after = (safetensors.load(directory / "conversion.safetensors") for directory in (plain, out))
+    changed = {name.rsplit(".", 1)[1] for name in before if not np.array_equal(before[name], after[name])}
+    assert changed == {"score", "map", "bias"}
+    told = (out / "report.md").read_text()
+    assert "## Distillation" in told and "## Distillation" not in (plain / "report.md").read_text()
+    tokens, = re.findall(r"^Of (\d+) tokens, towards", told, re.M)
+    assert 300 <= int(tokens) < 300 + 2 * 160
+    gaps = [line for line in told[told.index("## Distillation"):].splitlines() if re.match(r"\| (code|prose|a passage again) \|", line)]
+    assert len(gaps) == 3
+    assert files(run(monkeypatch, source, tmp_path / "again", "--wide-heads", 1, "--distill-tokens", 300)) == files(out)
 
 
 def test_goes_on_where_it_was_stopped_and_makes_the_same_bytes(tmp_path, source, monkeypatch):
