@@ -55,7 +55,9 @@ struct ModelInfo {
   StateReads reads;
   int64_t parameters = 0;
   int64_t weight_bytes = 0;  // device memory held by the weights
-  bool predicts = true;      // next tokens; a model that does not encodes
+  // What a cache of all keys and values would take of each token, in state_dtype.
+  int64_t cache_bytes_per_token = 0;
+  bool predicts = true;  // next tokens; a model that does not encodes
   // Where a token's way through the model is rounded (models/verify/rounding.h): matrix products
   // one behind the other, without the logits', places where what a state keeps is of state_dtype,
   // and where weights are not float32 factors within attention that a prompt may round.

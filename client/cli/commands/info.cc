@@ -42,6 +42,7 @@ nlohmann::json ModelJson(const v1::Model& m) {
   if (m.has_eos_token_id()) json["eos_token_id"] = m.eos_token_id();
   if (m.has_unk_token_id()) json["unk_token_id"] = m.unk_token_id();
   json["bytes_per_token"] = m.bytes_per_token();
+  json["cache_bytes_per_token"] = m.cache_bytes_per_token();
   json["session_sizes"] = nlohmann::json::array();
   for (const v1::SessionSize& size : m.session_sizes()) {
     json["session_sizes"].push_back({{"tokens", size.tokens()}, {"bytes", size.bytes()}});

@@ -97,6 +97,7 @@ OrderedJson ToJson(const v1::Model& model) {
           {"state_grows", model.state_grows()},
           {"quoted_tokens", model.quoted_tokens()},
           {"bytes_per_token", model.bytes_per_token()},
+          {"cache_bytes_per_token", model.cache_bytes_per_token()},
           {"session_sizes", SizesJson(model)},
           {"max_sessions", model.max_sessions()},
           {"sessions_in_use", model.sessions_in_use()},

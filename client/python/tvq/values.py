@@ -195,6 +195,8 @@ class Model:
     conversation_templates: tuple[str, ...]
     #: Where the state grows: what each further token takes, in the mean.
     bytes_per_token: int
+    #: What a cache of all keys and values would take of each token.
+    cache_bytes_per_token: int
     #: Where the state grows: at 1024, 8192, 32768 and 131072 tokens, as far as max_position goes.
     session_sizes: tuple[SessionSize, ...]
     pad_token_id: Optional[int] = None

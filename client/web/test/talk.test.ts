@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import type { Model } from '../src/api/types.ts';
 import {
   beginOf,
+  cacheOf,
   messagesOf,
   newChat,
   pathTo,
@@ -26,6 +28,23 @@ const hold = (chat: Chat, id: string, head: Said | null, more: Partial<Held> = {
   chat.sessions.push(held);
   return held;
 };
+
+describe('what a cache would take', () => {
+  const model = (state_grows: boolean, cache_bytes_per_token?: number): Model =>
+    ({ state_grows, cache_bytes_per_token }) as Model;
+
+  it('is told of a state that does not grow', () => {
+    expect(cacheOf(model(false, 46080), 1000)).toBe(46_080_000);
+  });
+  it('is what the state takes where it grows', () => {
+    expect(cacheOf(model(true, 46080), 1000)).toBeNull();
+  });
+  it('is unknown without a context, of a model without keys, and of an older server', () => {
+    expect(cacheOf(model(false, 46080), null)).toBeNull();
+    expect(cacheOf(model(false, 0), 1000)).toBeNull();
+    expect(cacheOf(model(false), 1000)).toBeNull();
+  });
+});
 
 describe('a title', () => {
   it('is the first words of the first message', () => {

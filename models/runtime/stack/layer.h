@@ -95,6 +95,8 @@ class Layer {
   virtual absl::Status Decode(const RowStates& states, const LayerRows& rows) = 0;
 
   virtual LayerRounding rounding() const = 0;
+  // Numbers that exact attention of its heads would keep of each token: keys and values.
+  virtual int64_t cached_numbers() const { return 0; }
   // nullptr: what was fed stays. Layers that keep nothing need none.
   virtual LayerUndo* undo() { return nullptr; }
 

@@ -42,6 +42,8 @@ Stack::Stack(const StackConfig& config, StackLayers layers, std::unique_ptr<Toke
     info_.products += rounding.products;
     info_.kept += rounding.kept;
     info_.factors += rounding.factors;
+    info_.cache_bytes_per_token +=
+        layer.cached_numbers() * static_cast<int64_t>(SizeOf(layers_.state_dtype));
   }
 }
 

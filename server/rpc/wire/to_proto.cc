@@ -102,6 +102,7 @@ void ToProto(const ServedModel& served, const ModelCapacity& capacity, const Req
   message->set_dtype(Name(info.dtype));
   message->set_state_dtype(Name(info.state_dtype));
   message->set_weight_bytes(info.weight_bytes);
+  message->set_cache_bytes_per_token(info.cache_bytes_per_token);
   message->set_state_grows(capacity.grows);
   message->set_quoted_tokens(capacity.tokens);
   message->set_bytes_per_session(capacity.bytes_per_session);

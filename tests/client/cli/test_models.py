@@ -17,9 +17,10 @@ def test_info_tells_how_sessions_grow(cli, fake):
     from tvq.v1 import model_pb2
     sizes = [{"tokens": 1024, "bytes": 23592960}, {"tokens": 8192, "bytes": 188743680}]
     fake.model = lambda: model_pb2.Model(name="m", bytes_per_session=188743680, state_grows=True, quoted_tokens=8192,
-                                         bytes_per_token=23040, session_sizes=sizes)
+                                         bytes_per_token=23040, session_sizes=sizes, cache_bytes_per_token=23041)
     assert "\n  growth    23040 bytes a token: 23.6 MB at 1024 tokens, 188.7 MB at 8192 tokens\n" in cli.run("info").stdout.decode()
     model = cli.json("info")["models"][0]
+    assert model["cache_bytes_per_token"] == 23041
     assert model["bytes_per_token"] == 23040 and model["session_sizes"] == sizes
     fake.model = lambda: model_pb2.Model(name="m", bytes_per_session=64)
     assert "growth" not in cli.ok("info") and cli.json("info")["models"][0]["session_sizes"] == []

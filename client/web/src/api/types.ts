@@ -23,6 +23,8 @@ export interface Model {
   /** Of a session that grows: what each further token takes, in the mean. */
   bytes_per_token?: number;
   session_sizes?: { tokens: number; bytes: number }[];
+  /** What a cache of all keys and values would take of each token. */
+  cache_bytes_per_token?: number;
   max_sessions: number;
   sessions_in_use: number;
   prefill_chunk: number;

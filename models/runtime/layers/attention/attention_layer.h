@@ -17,7 +17,10 @@ class AttentionLayer : public Layer {
   // The device, which is the core's, too, must outlive it.
   AttentionLayer(std::string prefix, const AttentionConfig& config, Device& device,
                  std::unique_ptr<AttentionCore> core)
-      : Layer(std::move(prefix)), projection_(config, device), core_(std::move(core)) {}
+      : Layer(std::move(prefix)),
+        cached_numbers_(config.n_kv_head * (config.d_k + config.d_v)),
+        projection_(config, device),
+        core_(std::move(core)) {}
 
   void Load(WeightLoader& loader) override {
     projection_.Load(prefix(), loader);
@@ -49,6 +52,7 @@ class AttentionLayer : public Layer {
     rounding.products += 2;
     return rounding;
   }
+  int64_t cached_numbers() const override { return cached_numbers_; }
   LayerUndo* undo() override { return core_->undo(); }
 
  private:
@@ -62,6 +66,7 @@ class AttentionLayer : public Layer {
     return {projection_.v(n), projection_.out(n)};
   }
 
+  const int64_t cached_numbers_;
   Projection projection_;
   const std::unique_ptr<AttentionCore> core_;
 };

@@ -2,6 +2,7 @@
 #ifndef TVQ_TESTS_MODELS_RUNTIME_STACK_WRAPPED_LAYER_H_
 #define TVQ_TESTS_MODELS_RUNTIME_STACK_WRAPPED_LAYER_H_
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -30,6 +31,7 @@ class WrappedLayer : public Layer {
     return layer_->Decode(states, rows);
   }
   LayerRounding rounding() const override { return layer_->rounding(); }
+  int64_t cached_numbers() const override { return layer_->cached_numbers(); }
   LayerUndo* undo() override { return layer_->undo(); }
 
  private:

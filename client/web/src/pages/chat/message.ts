@@ -167,13 +167,14 @@ function noteOf({ end, text }: Said): Child {
   return said !== '' && el('span', { class: 'note' }, said);
 }
 
-export function figuresText({ tokens, speed, context, most, bytes: state }: Figures): string {
+export function figuresText({ tokens, speed, context, most, bytes: state, cache }: Figures): string {
   const of = most > 0 ? ` of ${count(most)}` : '';
   const all = [
     plural(tokens, 'token'),
     speed !== null && `${significant(speed)} tokens/s`,
     context !== null && `context ${count(context)}${of}`,
     state === null ? context !== null && 'without a session' : `state ${bytes(state)}`,
+    state !== null && cache != null && `a cache would take ${bytes(cache)}`,
   ];
   return all.filter((each) => each !== false).join(' · ');
 }

@@ -17,6 +17,7 @@ import { History } from './history.ts';
 import { forgetChat, keepChat, listChats, loadChat } from './kept.ts';
 import { Log } from './log.ts';
 import {
+  cacheOf,
   newChat,
   pathTo,
   say,
@@ -302,7 +303,7 @@ class ChatPage implements Page {
         control.signal,
       );
       answer.end = finish === 'length' ? 'length' : 'done';
-      Object.assign(figures, { context, bytes });
+      Object.assign(figures, { context, bytes, cache: cacheOf(model, context) });
     } catch (error) {
       if (this.left) return;
       failed = error;

@@ -2,6 +2,7 @@
 // that hold parts of it. All of it is plain data, which the browser keeps.
 
 import type { Message } from '../../api/chat.ts';
+import type { Model } from '../../api/types.ts';
 
 /** What is told of an answer, as far as it is known. */
 export interface Figures {
@@ -13,6 +14,14 @@ export interface Figures {
   most: number;
   /** Of the session's state. */
   bytes: number | null;
+  /** What a cache would take, where the state does not grow. */
+  cache?: number | null;
+}
+
+/** What a cache would take of such a context. null: the state grows as one does, or the model has no keys. */
+export function cacheOf(model: Model, context: number | null): number | null {
+  const each = model.cache_bytes_per_token ?? 0;
+  return model.state_grows || each === 0 || context === null ? null : context * each;
 }
 
 /**

@@ -43,6 +43,7 @@ class GrowingLayer : public Layer {
   absl::Status Decode(const RowStates& states, const LayerRows& rows) override;
   // As RingLayer's.
   LayerRounding rounding() const override { return {.kept = of_.group > 0 ? 0 : 3}; }
+  int64_t cached_numbers() const override { return 2 * kv_heads() * key(); }
   LayerUndo* undo() override { return undo_.rows() > 0 ? &undo_ : nullptr; }
 
  private:

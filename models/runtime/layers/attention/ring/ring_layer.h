@@ -55,6 +55,7 @@ class RingLayer : public Layer {
     ++rounding.kept;  // keys
     return rounding;
   }
+  int64_t cached_numbers() const override { return 2 * kv_heads() * key(); }
   LayerUndo* undo() override { return attention_.undo(); }
 
  private:

@@ -33,6 +33,7 @@ class RotaryLayer : public Layer {
   absl::Status Prefill(const LayerState& state, const LayerRows& rows) override;
   absl::Status Decode(const RowStates& states, const LayerRows& rows) override;
   LayerRounding rounding() const override { return {.products = 2, .kept = 2}; }
+  int64_t cached_numbers() const override { return 2 * config_.kv_heads * config_.head; }
   LayerUndo* undo() override { return undo_.rows() > 0 ? &undo_ : nullptr; }
 
  private:
