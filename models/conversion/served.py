@@ -9,7 +9,7 @@ import signal
 import subprocess
 import urllib.error
 import urllib.request
-from typing import List
+from typing import List, Tuple
 
 import numpy as np
 
@@ -96,6 +96,12 @@ class Served:
         answer = self._ask("/v1/completions", {"model": "model", "prompt": ids, "max_tokens": 0, "echo": True, "logprobs": 0,
                                                "add_special_tokens": False})
         return -np.array(answer["choices"][0]["logprobs"]["token_logprobs"][1:])
+
+    def against_best(self, ids: List[int]) -> List[Tuple[float, float]]:
+        """-> nats of each of ids[1:], given all before it, and those of the likeliest token there"""
+        answer = self._ask("/v1/completions", {"model": "model", "prompt": ids, "max_tokens": 0, "echo": True, "logprobs": 1,
+                                               "add_special_tokens": False})["choices"][0]["logprobs"]
+        return [(-of_token, -max(best.values())) for of_token, best in zip(answer["token_logprobs"][1:], answer["top_logprobs"][1:])]
 
     def session_bytes(self, tokens: List[int]) -> List[int]:
         """Of a session that has read so many."""
