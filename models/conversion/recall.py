@@ -27,7 +27,7 @@ SEED = 0
 
 
 class Asked(NamedTuple):
-    distance: int  # tokens from the number to the question
+    distance: int  # tokens from where the key is told to the question
     found: bool  # whether each digit is the likeliest token
     nats: float  # of a digit
 

@@ -8,12 +8,13 @@ import sys
 import numpy as np
 import pytest
 
-from server_process import BIN, GOLDEN, ROOT, wait_until
+from server_process import BIN, GOLDEN, ROOT, ServerProcess, wait_until
+from session_client import SessionClient
 
 sys.path.insert(0, str(ROOT))
 from models.conversion.codes_file import save_codes  # noqa: E402
 from models.conversion.report import CONVERTED, ORIGINAL, RINGS, SIZES, Passage, compare  # noqa: E402
-from models.conversion.served import ServeError, programs  # noqa: E402
+from models.conversion.served import Served, ServeError, programs  # noqa: E402
 from models.conversion.texts import read_ids  # noqa: E402
 from models.conversion.write_directory import write_directory  # noqa: E402
 
@@ -62,6 +63,20 @@ def test_bytes_of_sessions(compared):
     assert len(set(converted)) == 1 and len(converted) == len(SIZES)
     per_token = 2 * LAYERS * KV_HEADS * DIM * 2  # keys and values of two bytes
     assert (original[-1] - original[-2]) / (SIZES[-1] - SIZES[-2]) == pytest.approx(per_token, rel=0.01)
+
+
+def test_tokens_are_told_against_the_likeliest_ones(api, monkeypatch):
+    monkeypatch.setenv("TVQ_BIN_DIR", str(BIN))
+    prompt = np.random.default_rng(1).integers(3, VOCABULARY, 50).tolist()
+    with ServerProcess(api, "--model", f"model={SOURCE}", "--state-dtype", "bfloat16") as server:
+        client = SessionClient(server)
+        greedy = client.generate(client.create(model="model").id, ids=prompt, temperature=0, max_tokens=10, ignore_eos=True).ids
+    ids = prompt + greedy
+    with Served(SOURCE) as served:
+        told, nats = served.against_best(ids), served.nats(ids)
+    assert [of_token for of_token, _ in told] == nats.tolist() and len(told) == len(ids) - 1
+    assert all(of_token == best for of_token, best in told[-len(greedy):])
+    assert all(of_token > best for of_token, best in told[:-len(greedy)])  # no token of chance is the likeliest
 
 
 def test_texts_become_the_models_tokens(tmp_path, monkeypatch):
