@@ -17,6 +17,7 @@ import numpy as np
 
 from models.conversion.report import shipped_texts
 from models.conversion.served import Served
+from models.conversion.texts import TextError
 
 LENGTHS = (1024, 2048, 4096, 8064)  # with the question within 8,192
 DIGITS = 5
@@ -28,13 +29,15 @@ SEED = 0
 
 class Asked(NamedTuple):
     distance: int  # tokens from where the key is told to the question
-    found: bool  # whether each digit is the likeliest token
-    nats: float  # of a digit
+    found: bool  # whether each token of its digits is the likeliest
+    nats: float  # of such a token
 
 
 def recall(served: Served, text: str, places: int, note=lambda _: None) -> List[Asked]:
-    """The same texts, keys and places for every model."""
+    """The same texts, keys and places for every model. TextError for a text that is too short."""
     chance, ids, found = random.Random(SEED), served.tokenize(text), []
+    if len(ids) < LENGTHS[-1]:
+        raise TextError(f"the text has {len(ids)} tokens, must have at least {LENGTHS[-1]}")
     for length in LENGTHS:
         for _ in range(places):
             key = "".join(chance.choices("0123456789", k=DIGITS))
@@ -42,7 +45,7 @@ def recall(served: Served, text: str, places: int, note=lambda _: None) -> List[
             around = length - len(told)
             begin, at = chance.randrange(len(ids) - around), chance.randrange(around)
             context = ids[begin:begin + at] + told + ids[begin + at:begin + around]
-            digits = served.against_best(context + asked)[-DIGITS:]
+            digits = served.against_best(context + asked)[-len(served.tokenize(key)):]
             found.append(Asked(length - at, all(nats <= best for nats, best in digits), float(np.mean([nats for nats, _ in digits]))))
         note(f"{served.directory}: {length} tokens")
     return found

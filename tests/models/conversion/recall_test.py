@@ -5,6 +5,7 @@ import random
 import pytest
 
 from models.conversion.recall import ASKED, DIGITS, LENGTHS, TOLD, Asked, recall, table
+from models.conversion.texts import TextError
 
 PLACES = 3
 TEXT = "".join(random.Random(1).choices("abcdefghij ", k=10_000))
@@ -77,3 +78,8 @@ def test_a_row_has_the_keys_of_its_distances():
 def test_without_keys_every_row_has_its_cells():
     header, *rows = table({"model": []}).splitlines()
     assert len(rows) == 5 and {row.count("|") for row in rows} == {header.count("|")}
+
+
+def test_a_text_must_be_long_enough():
+    with pytest.raises(TextError, match="the text has 100 tokens, must have at least 8064"):
+        recall(Fake(), TEXT[:100], PLACES)
