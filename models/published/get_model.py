@@ -30,6 +30,7 @@ CATALOG = ROOT / "models" / "catalog.json"
 CONVERTED = ROOT / "models" / "published" / "converted"
 DTYPES = ("bfloat16", "float32")
 STAGING = "~"  # behind a name, of what becomes that model: no name has it
+OTHER_CODES = ", but with other codes than this version has. Its saved sessions need those that are there; remove it to get it anew"
 FAILED, WRONG_USE, UNAVAILABLE = 1, 2, 3
 
 
@@ -76,7 +77,7 @@ def get_model(name: str, entry: dict, into: pathlib.Path, dtype: str = None, str
             put_back(leftover, target)
         there = dtype_of(target)
         if there and dtype in (None, there):
-            return f"{target} is there already, with {there} weights"
+            return f"{target} is there already, with {there} weights{'' if has_its_codes(entry, target) else OTHER_CODES}"
         if target.exists() and not there:
             raise Failure(f"{target} is there, but is no model that this command has made; remove it first, or name another "
                           "folder with --into")
@@ -94,6 +95,14 @@ def get_model(name: str, entry: dict, into: pathlib.Path, dtype: str = None, str
             put_back(staging, target)
             shutil.rmtree(staging, ignore_errors=True)
         return f"{entry['title']} ({entry['licence']}) -> {target}, with {dtype or DTYPES[0]} weights"
+
+
+def has_its_codes(entry: dict, target: pathlib.Path) -> bool:
+    """Whether a model that is there is of the conversion that the project has now, which its report tells from others."""
+    if "conversion" not in entry:
+        return True
+    folder, report = CONVERTED / entry["conversion"]["folder"], "report.md"
+    return (target / report).exists() and (target / report).read_bytes() == (folder / report).read_bytes()
 
 
 def put_generation(path: pathlib.Path, defaults: dict) -> None:

@@ -260,8 +260,16 @@ def test_a_converted_model(converted, tmp_path):
     assert "# Tiny, converted\n" in (target / "README.md").read_text() and "does not grow" in (target / "README.md").read_text()
     assert take_codes(target)["layers.1.map"].shape == (tiny_gguf.HEADS, tiny_gguf.HEAD, tiny_gguf.HEAD)
     assert sorted(os.listdir(tmp_path / "local")) == [".tiny.lock", "tiny"]
+    assert get(converted, tmp_path).endswith("is there already, with bfloat16 weights")
     get(converted, tmp_path, "float32")
     assert get_model.dtype_of(target) == "float32" and load_config(target).conversion == conversion
+
+
+def test_a_converted_model_with_other_codes_stays_and_is_told(converted, tmp_path):
+    get(converted, tmp_path)
+    (tmp_path / "converted" / "tiny" / "report.md").write_text("# What it costs now\n")
+    assert "is there already, with bfloat16 weights, but with other codes than this version has" in get(converted, tmp_path)
+    assert (tmp_path / "local" / "tiny" / "report.md").read_text() == "# What it costs\n"
 
 
 def test_nothing_is_left_of_codes_of_another_model(converted, tmp_path):
