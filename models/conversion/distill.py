@@ -75,7 +75,7 @@ def rows_ahead(model: Model, tokens: torch.Tensor) -> List[torch.Tensor]:
 
 
 def divergence(original: torch.Tensor, converted: torch.Tensor) -> torch.Tensor:
-    """Of logits, the sum over rows: how much worse the converted model predicts what the original believes, nats."""
+    """Of rows of logits: the sum of their Kullback-Leibler divergences, nats."""
     return F.kl_div(converted.log_softmax(-1), original.log_softmax(-1), reduction="sum", log_target=True)
 
 
@@ -130,7 +130,7 @@ class Training:
 
     def __init__(self, original: Model, converted: Model, file: pathlib.Path, settings: dict):
         self.original, self.converted, self.file, self.settings = original, converted, file, settings
-        self.steps, self.losses = 0, []
+        self.steps, self.loss = 0, math.nan
         self.parameters = trained(converted)
         config = converted.config
         self.masks = {name: narrow(config.conversion, int(name.split(".")[1]), config.kv_heads).repeat_interleave(
@@ -145,7 +145,7 @@ class Training:
     def resume(self, kept: dict) -> None:
         if kept["settings"] != self.settings:
             return
-        self.steps, self.losses = kept["steps"], kept["losses"]
+        self.steps, self.loss = kept["steps"], kept["loss"]
         self.optimizer.load_state_dict(kept["optimizer"])
         with torch.no_grad():
             for name, parameter in self.parameters.items():
@@ -153,7 +153,7 @@ class Training:
 
     def keep(self) -> None:
         new = self.file.with_name(self.file.name + ".new")
-        torch.save({"settings": self.settings, "steps": self.steps, "losses": self.losses, "optimizer": self.optimizer.state_dict(),
+        torch.save({"settings": self.settings, "steps": self.steps, "loss": self.loss, "optimizer": self.optimizer.state_dict(),
                     "parameters": {name: parameter.detach() for name, parameter in self.parameters.items()}}, new)
         new.rename(self.file)
 
@@ -166,12 +166,12 @@ class Training:
         for group, rate in zip(self.optimizer.param_groups, self.rates):
             group["lr"] = rate * (1 - share)
         self.optimizer.step()
-        self.losses.append(sum(loss for loss, _ in found) / len(found))
+        self.loss = sum(loss for loss, _ in found) / len(found)
         self.steps += 1
 
 
-@torch.no_grad()
 def gaps(original: Model, converted: Model, texts: List[Text]) -> Dict[str, Gap]:
+    @torch.no_grad()  # of the thread that it runs in
     def gap(text: Text) -> Gap:
         rows = [model.model.norm(rows_ahead(model, text.tokens)[-1]) for model in (original, converted)]
         begin, end, _ = text.scored.indices(len(text.tokens))
@@ -194,5 +194,5 @@ def distill(original: Model, converted: Model, steps: List[List[torch.Tensor]], 
         training.step(steps[training.steps], training.steps / len(steps))
         if training.steps % KEPT_EVERY == 0 or training.steps == len(steps):
             training.keep()
-        progress.show(training.steps / len(steps), "distillation", {"divergence": training.losses[-1]})
+        progress.show(training.steps / len(steps), "distillation", {"divergence": training.loss})
     return {name: parameter.detach().numpy() for name, parameter in training.parameters.items()}
