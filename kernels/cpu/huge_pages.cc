@@ -41,7 +41,7 @@ BlockSource HugePageSource() {
           .wake = [](void* data, size_t size) { ASAN_UNPOISON_MEMORY_REGION(data, size); }};
 }
 
-// Between two blocks lies a line that no one has: AddressSanitizer reports whoever touches it.
+// Between two blocks lies a line that is no block's: AddressSanitizer reports any access to it.
 Buffer SmallBlocks::Take(size_t bytes) {
   const std::scoped_lock lock(mutex_);
   const size_t taken = (bytes + kLine - 1) / kLine * kLine + kLine;

@@ -19,7 +19,7 @@ inline constexpr size_t kHugePage = size_t{2} << 20;
 void* MapHuge(size_t size);
 
 // Blocks of MapHuge. While they wait they are also the system's to take when it runs short
-// (MADV_FREE), and AddressSanitizer reports whoever touches one.
+// (MADV_FREE), and AddressSanitizer reports any access to one.
 BlockSource HugePageSource();
 
 // Blocks smaller than a huge page, one behind the other in mappings of MapHuge: weights that had

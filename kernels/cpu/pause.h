@@ -16,8 +16,8 @@ inline void Pause() {
 #endif
 }
 
-// Returns when ready() is true, which another thread sees to within a few microseconds. Whoever
-// does may have been taken off its core: after some microseconds others get this one.
+// Returns when ready() is true, which another thread sees to within a few microseconds. That
+// thread may have been taken off its core: after some microseconds others get this one.
 template <typename Ready>
 void WaitUntil(const Ready& ready) {
   constexpr int kPausesBeforeYield = 1000;

@@ -33,7 +33,7 @@ class PoolThread {
   bool working() const { return state_.load(std::memory_order_relaxed) != State::kIdle; }
   // What it has computed so far; stands still while it is off its core.
   std::chrono::nanoseconds CpuTime() const;
-  // Moves the thread to the core of the caller, who then does well to sleep. Both do nothing and
+  // Moves the thread to the core of the caller, which then does well to sleep. Both do nothing and
   // return false where it is not working, may not run there or has been lent a core.
   bool LendCore() { return Move(State::kLent); }
   // As LendCore, but for good: the caller moves to where the thread stood.
@@ -50,7 +50,7 @@ class PoolThread {
 
   alignas(64) std::atomic<State> state_{State::kIdle};
   std::atomic<int> home_{0};  // where it stood at Begin
-  // Of whoever made state_ kMoving, until it is kLent or kGiven; then of the thread.
+  // Of the thread that made state_ kMoving, until it is kLent or kGiven; then of the thread.
   cpu_set_t affinity_ = {};
   int lent_ = 0;
 };

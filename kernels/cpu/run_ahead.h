@@ -22,7 +22,7 @@ class GuidedRanges {
     int64_t begin, end;  // equal when all are taken
   };
 
-  // No range is longer than `most`: who is taken off its core keeps the range that it has.
+  // No range is longer than `most`: a thread that is taken off its core keeps its range.
   GuidedRanges(int64_t count, int threads, int64_t most = INT64_MAX)
       : count_(count), shares_(2 * threads), most_(most) {}
 

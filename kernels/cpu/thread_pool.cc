@@ -20,8 +20,8 @@ constexpr int kPausesPerClockRead = 32;
 constexpr int kPausesBeforeClock = 256;  // mostly all are done by then
 // A caller that waited this long leaves its core to others, if there are any.
 constexpr std::chrono::microseconds kSpinBeforeYield{200};
-// Who has waited this long for a fellow looks whether it stands on a core; between two looks lies
-// enough time to tell, and to ask costs little beside it.
+// A thread that has waited this long for another looks whether that one has a core; between two
+// looks lies enough time to tell, and to ask costs little beside it.
 constexpr std::chrono::microseconds kFirstLook{40};
 constexpr std::chrono::microseconds kBetweenLooks{20};
 
@@ -70,10 +70,10 @@ class Lookout {
 }  // namespace
 
 // A call publishes its job by writing `ticket`: the call's number above, the tasks not yet taken
-// below. Whoever lowers the count owns a task, and until every taken task is counted in `done` the
-// caller does not return, so the job cannot change under its owner. A worker that comes late finds
-// zero and never looks at the job; the caller does not wait for it. For one that was taken off in
-// the middle of a task it makes room (pool_thread.h), and so do idle workers for it.
+// below. The thread that lowers the count owns a task, and until every taken task is counted in
+// `done` the caller does not return, so the job cannot change under its owner. A worker that comes
+// late finds zero and never looks at the job; the caller does not wait for it. For one that was
+// taken off in the middle of a task it makes room (pool_thread.h), and so do idle workers for it.
 struct ThreadPool::Impl {
   explicit Impl(int count) : threads(static_cast<size_t>(count)) {
     for (int i = 1; i < count; ++i) {

@@ -19,7 +19,7 @@ namespace tvq::TVQ_CUDA {
 // of 300 MB does not hold up the few bytes of a decode step, which travel as OrderedCopies. Lanes
 // are made once: to pin memory may wait for the GPU. More copies at a time wait for one another.
 //
-// Any thread; the memory copied is nobody else's until the call returns.
+// Any thread; until the call returns nothing else uses the memory.
 class CopyLanes {
  public:
   explicit CopyLanes(cudaStream_t compute);

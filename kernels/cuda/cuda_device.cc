@@ -14,7 +14,7 @@ absl::Status NoMemory(size_t bytes, cudaError_t error) {
                              .c_str());
 }
 
-// A block that waits costs nothing: whoever gets it next writes it behind what still reads it.
+// A block that waits costs nothing: what gets it next writes it behind what still reads it.
 BlockSource DeviceMemory() {
   return {.map = [](size_t size) -> void* {
             void* data = nullptr;
@@ -154,7 +154,7 @@ absl::Status CudaDevice::Reserve(size_t bytes) {
   if (const cudaError_t error = cudaMalloc(&data, bytes); error != cudaSuccess) {
     return NoMemory(bytes, error);
   }
-  // Not zeroed: whoever gets a part of it does that.
+  // Not zeroed: what gets a part of it does that.
   reserved_ =
       std::make_shared<Reserved>(Buffer(data, bytes, [](void* memory) { cudaFree(memory); }));
   return absl::OkStatus();

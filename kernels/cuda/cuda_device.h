@@ -75,9 +75,9 @@ class CudaDevice : public Device {
     return status.ok() ? std::move(buffer) : status;
   }
 
-  // Device memory for one op's intermediates, valid until the next call with the same slot, whoever
-  // makes it; what is there at first is nobody's (the stand-in fills it with NaN each time). Grows,
-  // never shrinks; growing waits for the stream. What a recording uses stays.
+  // Device memory for one op's intermediates, valid until the next call with the same slot, of
+  // any op; what is there at first has no meaning (the stand-in fills it with NaN each time).
+  // Grows, never shrinks; growing waits for the stream. What a recording uses stays.
   template <typename T>
   absl::StatusOr<T*> Scratch(size_t slot, int64_t count) {
     absl::StatusOr<void*> bytes = ScratchBytes(slot, static_cast<size_t>(count) * sizeof(T));
@@ -85,7 +85,7 @@ class CudaDevice : public Device {
     return static_cast<T*>(*bytes);
   }
 
-  // Counters that are zero whenever no kernel uses them, for whoever asks next, too (tickets.cuh).
+  // Counters that are zero whenever no kernel uses them, also for the next kernel (tickets.cuh).
   // They grow as scratch does.
   absl::StatusOr<uint32_t*> Tickets(int64_t count);
 

@@ -36,7 +36,7 @@ class DeviceTime {
 };
 
 // Allocate, freeing what it gave, and what follows up to the copies may be called from any thread,
-// as long as nobody writes the memory that they touch and nobody records; operations from one
+// as long as the memory that they touch is not written and nothing is recorded; operations from one
 // thread at a time (the engine's loop). Operations are complete, for the host, after Synchronize.
 class Device {
  public:
@@ -50,7 +50,7 @@ class Device {
   const Backend& backend() const { return *backend_; }
 
   // OK, or UNAVAILABLE, naming the device, when it has failed for good: nothing that it holds can
-  // be read, nothing computed any more. Whoever gets an error asks whether it is that. Any thread,
+  // be read, nothing computed any more. Ask after any error whether it is that. Any thread,
   // but not while one records.
   virtual absl::Status Health() const { return absl::OkStatus(); }
 
@@ -61,7 +61,7 @@ class Device {
   virtual absl::StatusOr<Buffer> Allocate(size_t bytes) = 0;
   // For memory that comes and goes in few sizes, as the states of sessions do: a device may keep
   // what is freed and hand it out again as it was left, which spares finding and zeroing fresh
-  // memory. Unless it is zeroed, whoever asked must zero it or write all of it before it is read.
+  // memory. Unless it is zeroed, the caller must zero it or write all of it before it is read.
   struct Reusable {
     Buffer memory;
     bool zeroed = true;

@@ -2,7 +2,7 @@
 //
 //   scale = max |w| / 127        q = w / scale, to nearest, ties to even
 //
-// both in float32, so that whoever quantizes gets the same bytes (models/training/quantize.py
+// both in float32, so that all code that quantizes gets the same bytes (models/training/quantize.py
 // does). A row whose largest value is below 127 times the smallest normal float32 becomes zeros
 // with scale 1.
 #ifndef TVQ_KERNELS_NUMBERS_INT8_H_

@@ -176,8 +176,8 @@ class Model {
   virtual int64_t WorkspaceBytes(int64_t decode_rows) const = 0;
 
   // Does before the first call what calls of this size would have to do in between: gets the memory
-  // that they need, and has the device record the operations of a step, if it does: nobody else may
-  // use the device meanwhile. At most once; without it calls are slower.
+  // that they need, and has the device record the operations of a step, if it does: nothing else
+  // may use the device meanwhile. At most once; without it calls are slower.
   struct Preparation {
     int64_t decode_rows = 1;
     int64_t top_logprobs = 0;  // the most alternatives that will be asked for

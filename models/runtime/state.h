@@ -34,7 +34,7 @@ inline SectionInfo MakeSection(std::string name, int64_t element_bytes,
 }
 
 // Made by Model::NewState and used only with that model. One thread at a time may change a state;
-// while nobody does, const methods, and CopyFrom of another state that reads this one, may run on
+// while none does, const methods, and CopyFrom of another state that reads this one, may run on
 // any threads at once.
 class State {
  public:

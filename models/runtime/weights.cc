@@ -24,7 +24,7 @@ using nlohmann::json;
 
 constexpr int64_t kLargestIndexBytes = 64 << 20;
 
-// Has files read from disk ahead of whoever goes through their tensors.
+// Has files read from disk ahead of the thread that goes through their tensors.
 class Lookahead {
  public:
   // Before a tensor is read. Asking costs some time for each page: anew where less than half of
@@ -237,7 +237,7 @@ absl::StatusOr<std::vector<float>> ToFloat32(const HostTensor& tensor) {
 }
 
 absl::Status CheckFinite(std::string_view name, std::span<const float> values) {
-  // All at once, which vector instructions do; then who it is.
+  // All at once, which vector instructions do; then which it is.
   if (std::isfinite(LargestMagnitude(values))) return absl::OkStatus();
   for (size_t i = 0; i < values.size(); ++i) {
     if (!std::isfinite(values[i])) {

@@ -29,7 +29,7 @@ class WeightSource {
 
   virtual bool Has(std::string_view name) const = 0;
 
-  // The names of the tensors that nobody got, in order. Not while others call Get.
+  // The names of the tensors that no call got, in order. Not while others call Get.
   virtual std::vector<std::string> Unread() const { return {}; }
 
   // 32 hexadecimal digits over name, dtype, shape and bytes of every tensor, in the order of names:

@@ -89,7 +89,7 @@ class Engine {
   StateReadTotals StateReads(size_t model) const;
   const std::vector<ServedModel>& models() const;
 
-  // Of every state there is. Whoever holds a share of it must let go before the engine ends.
+  // Of every state there is. Shares of it must be released before the engine ends.
   StateBudget& budget();
 
  private:

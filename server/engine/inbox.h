@@ -102,7 +102,7 @@ class Inbox {
 
   // These need mutex_.
   absl::Status CheckRoom(const Submission& submission) const;
-  // What the last Admit saw, as far as that decides who starts.
+  // What the last Admit saw, as far as that decides which request starts.
   struct Seen {
     uint64_t changes = 0;  // of the queue
     Need taken;

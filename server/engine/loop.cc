@@ -59,7 +59,7 @@ void Loop::Wait() {
 }
 
 void Loop::Retire(const Inbox::News& news) {
-  // Later than the news: whoever cancels because the deadline has passed is late, too.
+  // Later than the news: a client that cancels since the deadline has passed is late, too.
   const SteadyTime now = std::chrono::steady_clock::now();
   if (running_.first_pause() <= now - paused_timeout_) Resume();
   const auto end = [this](ActiveRequest& request, const absl::Status& status) {
@@ -231,7 +231,7 @@ void Loop::Reap(const std::vector<std::pair<Submission, absl::Status>>& ended) {
       totals_.e2e_latency.Add(Seconds(std::chrono::steady_clock::now() - r->submitted()));
     }
   }
-  // Whoever hears of the end finds it in the figures.
+  // A client that is told of the end finds it in the figures.
   Publish();
   for (const auto& [submission, status] : ended) {
     submission.request.sink->OnEnd(

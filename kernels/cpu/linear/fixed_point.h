@@ -8,7 +8,7 @@
 //   words: q as int16         bytes: all of high, then all of low, as int8
 //
 // A sum of products is 256 H + L, H of w high and L of w low, which fit int32 up to kMaxInt8Width.
-// Whoever comes to the sum by another way carries, too, so that 0 <= L < 256: then H and L are
+// Code that computes the sum in another way carries, too, so that 0 <= L < 256: then H and L are
 // determined by the sum, and so are the bits of (256 H + L) step in float32. An int8 linear has the
 // same bits in whatever order, by whatever instructions it was computed.
 //

@@ -67,7 +67,7 @@ bool SystemSavesTiles() {
   return (low & kTileState) == kTileState;
 }
 
-// Linux gives tiles, whose state is 8 KB of a thread, to those who ask
+// Linux gives tiles, whose state is 8 KB of a thread, to those that ask
 // (Documentation/arch/x86/xstate.rst): for the process, with all its threads.
 bool SystemLetsUseTiles() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM

@@ -152,7 +152,7 @@ class LinearDecode {
     ExponentiateReached(shape_.features, seen, features);
   }
 
-  // A's of a unit, or of nobody null.
+  // A's of a unit; null where there is none.
   struct Rows {
     float* sum;
     float* carry;

@@ -4,7 +4,7 @@
 // tile once for all heads that share it. Where sessions are many a task has both phases of one, so
 // that some threads read while others compute.
 //
-// Sums are of kParts parts of the rows, whoever computes them, which are added at the end: several
+// Sums are of kParts parts of the rows, on any thread, and are added at the end: several
 // threads share one session so, each with rows that lie together, where tiles of a row's columns
 // would be too short to stream.
 //
@@ -133,7 +133,7 @@ class Decode {
     const auto weigh = [&](int64_t task) { Weigh(first_unit + task / shared_, task % shared_); };
     const int64_t heads = units * shared_, weights_work = heads * max_keys_ * 32;
     const bool alone = weights_work < kSharedWork;
-    // In order: no task waits for one that nobody has taken.
+    // In order: no task waits for one that no thread has taken.
     if (!alone) RunAhead(cpu_, heads, weights_work, [&](int64_t task, int64_t) { weigh(task); });
     const int64_t tiles = units * unit_tiles();
     RunPrepared(
@@ -309,7 +309,7 @@ class Decode {
     return {run.row + from, run.offset + from, to - from};
   }
 
-  // The first bytes that a task will read if no row is left out, whose keys nobody knows yet.
+  // The first bytes that a task will read if no row is left out; which are is not known yet.
   void Fetch(const Tile& tile) const {
     const VqState& state = StateOf(tile.unit);
     if (state.none() || args_.skip_mass > 0 || columns_ < shape_.value) return;

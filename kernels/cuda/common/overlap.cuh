@@ -18,7 +18,7 @@
 // was launched earlier on the stream, as if kernels ran one by one. A copy, a fill or a graph ahead
 // of the chain is waited for in the ordinary way, and so is a chain by those. An ordinary kernel
 // ahead of it is not: the first of the chain may begin when that one's threads have ended but what
-// they wrote cannot be seen yet, and needs its wait as any other. Nobody starves: a kernel begins
+// they wrote cannot be seen yet, and needs its wait as any other. No kernel starves: it begins
 // when all blocks before it have their places, so that blocks which wait hold only places that
 // those do not need.
 //
@@ -34,7 +34,7 @@ namespace tvq::TVQ_CUDA {
 
 // For the compiler and the assembler, too, no ordinary load or store moves across it. Those of the
 // non-coherent path (ld.global.nc: __ldg, and what const __restrict__ allows) do, either way, since
-// they promise that nobody writes what they read: ahead of the wait they would read what a kernel
+// they promise that what they read is not written: ahead of the wait they would read what a kernel
 // is still writing, and weights that were to be under way would be asked for behind it.
 __device__ inline void WaitForPredecessor() {
 #if defined(TVQ_CUDA_STAND_IN)

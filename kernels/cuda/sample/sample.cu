@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kRowThreads)
   const Row& row = rows[n];
   const float* logits = all_logits + row.logits_row * vocab;
   float* work = all_work + n * vocab;
-  // All results travel, also those that nobody asks for.
+  // All results travel, also those that were not asked for.
   TokenLogprob* out = results + n * (1 + max_top);
   for (int64_t i = threadIdx.x; i <= max_top; i += kRowThreads) out[i] = {};
   const auto end = [&](Outcome outcome) {

@@ -250,7 +250,7 @@ __device__ inline void AppendCopied(const VqDecode& args, int64_t n, int64_t g, 
   }
 }
 
-// Of session n, which is nobody's.
+// Of row n of the batch, which has no session.
 __device__ inline void ReportNothing(const VqReduced& args, int64_t n) {
   for (int64_t h = threadIdx.x; h < args.decode.heads; h += kStartThreads) {
     if (args.skipped_mass != nullptr) args.skipped_mass[n * args.decode.heads + h] = 0;

@@ -49,7 +49,7 @@ struct VqDecode {
   __device__ int64_t Recent(int64_t n) const {
     return positions[n] + 1 < shape.window ? positions[n] + 1 : shape.window;
   }
-  // Positions that a row stands for then; 0: it is nobody's. Before the kernel that reads values.
+  // Positions that a row stands for then; 0: it has none. Before the kernel that reads values.
   __device__ int64_t Count(int64_t n, int64_t g, int64_t row) const {
     if (row >= shape.codes) return row - shape.codes < Recent(n) ? 1 : 0;
     return states[n].count[g * shape.codes + row] + (row == Retired(n, g) ? 1 : 0);

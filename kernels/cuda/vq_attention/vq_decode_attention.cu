@@ -13,13 +13,13 @@
 // value instead of the one that it replaces. The last block to arrive for a piece of columns adds
 // what the splits left, each scaled to the largest score of all, in their order (as the parts of a
 // split softmax are added: Dao et al. 2023, Flash-Decoding); the last of those writes the codes and
-// counts, which nobody reads by then.
+// counts, which are not read any more.
 //
 // Blocks have two forms. Narrow ones take 128 columns, and their warps divide the rows of a split,
 // so that even one session fills the GPU. Wide ones, where every multiprocessor has a split, take
 // up to 1,536 columns, and a thread all rows of its own: they come as they lie in memory, and no
 // sums meet in shared memory. Rows are on their way to there two batches ahead, each thread's own
-// to where it alone reads them, so that nobody waits for another's; the first are asked into the
+// to where it alone reads them, so that no thread waits for another's; the first are asked into the
 // second cache before the wait for the kernel before. A split's sums have the same order in both,
 // and shapes alone say what a split is: a session's bits do not depend on N.
 #include <algorithm>
@@ -51,7 +51,7 @@ __device__ inline void AskForCodes(const VqState& state, const Piece& piece, con
   if (threadIdx.x == 0) AskFor(codes + at.slot);
 }
 
-// The output of a session that is nobody's.
+// The output of a row that has no session.
 __device__ inline void FillZero(const VqDecode& args, const Parts& parts, const Piece& piece) {
   if (piece.group != 0) return;
   const auto width = static_cast<int32_t>(args.shape.value);

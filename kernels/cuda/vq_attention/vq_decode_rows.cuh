@@ -110,7 +110,7 @@ struct Rows {
   const Place& at;
   int32_t width;    // of a row
   int32_t batches;  // of the block
-  float* sums;      // in the state; null: it is nobody's
+  float* sums;      // in the state; null: there is none
   T* recent;
   float* ring;  // in shared memory: kStages batches, which this thread alone reads
 
@@ -251,8 +251,8 @@ struct Rows {
 };
 
 // Where the position enters: its slot of the window, and the row of the code that the value which
-// leaves the window retires to, if one does. Whoever reads the row that is written beside the slot
-// writes both; what others read of it they throw away.
+// leaves the window retires to, if one does. The thread that reads the row that is written beside
+// the slot writes both; what others read of it they throw away.
 template <typename T, bool kAligned, bool kWide>
 struct Entry {
   using Rows = TVQ_CUDA::Rows<T, kAligned, kWide>;

@@ -37,7 +37,7 @@ __device__ inline Place PlaceOf(const VqDecode& args, int32_t unit) {
   return at;
 }
 
-// The score of a row and how many positions it stands for, 0: it is nobody's.
+// The score of a row and how many positions it stands for, 0: for none.
 struct RowScore {
   float score = -INFINITY;
   float count = 0;

@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kReadThreads) ReducedValuesKernel(VqReduced ar
   const int64_t length = args.length[unit], used = (length + kReadRows - 1) / kReadRows;
   if (split >= used) return;
   // Behind the end of the list its last row once more, with weight 0, and behind the end of a row
-  // its first column, which nobody adds up: all loads are on their way before the first is used.
+  // its first column, which is not added up: all loads are on their way before the first is used.
   const int64_t left = length - split * kReadRows;
   for (int i = static_cast<int>(threadIdx.x); i < kReadRows; i += kReadThreads) {
     shared.row[i] = args.list[unit * rows + split * kReadRows + (i < left ? i : left - 1)];

@@ -36,7 +36,7 @@ struct LinearState {
   float* key_sum = nullptr;          // [G, F]      b
   float* key_carry = nullptr;        // [G, F]
 
-  // Of nobody: all of it is null.
+  // Of no session: all of it is null.
   constexpr bool none() const { return key_value_sum == nullptr; }
 };
 

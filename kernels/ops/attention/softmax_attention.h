@@ -62,7 +62,7 @@ struct KeyValuePages {
   void* const* pages = nullptr;  // [count], in device memory as the pages are
   int64_t count = 0;
 
-  // Of nobody.
+  // Of no session.
   constexpr bool none() const { return pages == nullptr; }
 };
 

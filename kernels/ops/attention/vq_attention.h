@@ -49,7 +49,7 @@ struct VqState {
   // of the row that is fed to it.
   void* undo = nullptr;
 
-  // Of nobody: all of it is null.
+  // Of no session: all of it is null.
   constexpr bool none() const { return sum == nullptr; }
 };
 

@@ -83,7 +83,7 @@ class Layer {
   virtual void Place(const StateLayout::Layer& where) { static_cast<void>(where); }
 
   // What decode ops are told of a session's state: one of their structs, as bytes, a multiple of 8
-  // of them. All zero it is of nobody.
+  // of them. All zero: of no session.
   virtual size_t view_bytes() const { return 0; }
   virtual void View(const PartMemory& memory, std::byte* view) const {
     static_cast<void>(memory), static_cast<void>(view);

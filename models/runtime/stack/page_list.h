@@ -18,8 +18,8 @@
 
 namespace tvq {
 
-// Pages of positions that are all there can be sealed: nobody writes them again, and copies hold
-// them, too, instead of copies. They are always the first ones, so whoever shares a page shares all
+// Pages of positions that are all there can be sealed: they are not written again, and copies hold
+// them, too, instead of copies. They are always the first ones, so what shares a page shares all
 // that are before it.
 class PageList {
  public:

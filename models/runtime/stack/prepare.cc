@@ -18,10 +18,10 @@ absl::Status Stack::Prepare(const Preparation& preparation) {
   return s.ok() ? device_->Synchronize() : s;
 }
 
-// Powers of two: a batch of any size runs one that is less than twice as large, and rows of nobody
-// cost little, since they read no state. The largest first: whatever grows has grown before it is
-// written down. Without `record` each still runs once, since a kernel takes memory and time when it
-// first runs, and several sizes have kernels of their own.
+// Powers of two: a batch of any size runs one that is less than twice as large, and rows of no
+// session cost little, since they read no state. The largest first: whatever grows has grown before
+// it is written down. Without `record` each still runs once, since a kernel takes memory and time
+// when it first runs, and several sizes have kernels of their own.
 absl::Status Stack::RecordSteps(int64_t decode_rows, bool record) {
   std::vector<int64_t> sizes{1};
   while (sizes.back() < decode_rows) sizes.push_back(std::min(2 * sizes.back(), config_.rows()));
@@ -30,8 +30,8 @@ absl::Status Stack::RecordSteps(int64_t decode_rows, bool record) {
     const auto rows = static_cast<size_t>(*size);
     const std::vector<int32_t> tokens(rows);
     const std::vector<int64_t> positions(rows);
-    const std::vector<std::byte> nobody = Views({}, rows);
-    absl::Status s = inputs_.Set(*device_, tokens, positions, nobody);
+    const std::vector<std::byte> no_session = Views({}, rows);
+    absl::Status s = inputs_.Set(*device_, tokens, positions, no_session);
     if (s.ok()) s = DecodeLayers();
     if (!s.ok()) return s;
     if (!record) continue;

@@ -66,7 +66,7 @@ class Stack : public DeviceModel, private Drafts {
     int64_t draft = -1;  // its number among those behind another of the same state
   };
 
-  // DecodeLayers written down for a number of rows. Rows that a batch lacks are of nobody.
+  // DecodeLayers written down for a number of rows. Rows that a batch lacks are of no session.
   struct RecordedStep {
     int64_t rows = 0;
     std::unique_ptr<Recording> layers;

@@ -118,7 +118,7 @@ absl::Status WeightLoader::CheckValues(const std::string& name, std::span<const 
   if (absl::Status s = tvq::CheckFinite(name, values); !s.ok()) {
     return absl::Status(s.code(), absl::StrCat(source_.Where(name), ": ", s.message()));
   }
-  // All at once, which vector instructions do; then who it is.
+  // All at once, which vector instructions do; then which it is.
   if (Fits(LargestMagnitude(values), dtype)) return absl::OkStatus();
   const auto wrong = std::find_if_not(values.begin(), values.end(),
                                       [dtype](float value) { return Fits(value, dtype); });

@@ -71,7 +71,7 @@ class WeightLoader {
   // y [rows, out] = x W^T on the device, in float32, back in host memory.
   std::vector<float> Project(const std::vector<float>& x, int64_t rows, const HostMatrix& matrix);
 
-  // Empty, so that whoever returns a tensor can return this.
+  // Empty, so that functions that return a tensor can return this.
   std::vector<float> Fail(absl::Status status);
 
  private:

@@ -13,7 +13,7 @@ ByteBudget::Share& ByteBudget::Share::operator=(Share&& other) noexcept {
 }
 
 ByteBudget::Share ByteBudget::Share::Split(int64_t bytes) {
-  if (bytes < 0 || bytes > bytes_) std::abort();  // would count bytes that nobody reserved
+  if (bytes < 0 || bytes > bytes_) std::abort();  // would count bytes that were not reserved
   bytes_ -= bytes;
   return {budget_, bytes};
 }

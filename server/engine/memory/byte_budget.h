@@ -53,7 +53,7 @@ class ByteBudget {
   int64_t used() const;
 
  protected:
-  // Called after bytes came back, by whoever gave them; without a lock.
+  // Called after bytes came back, on the thread that gave them; without a lock.
   virtual void OnRelease() {}
 
  private:

@@ -37,8 +37,8 @@ std::shared_ptr<const void> StateBudget::PaySealed(Share share) {
   return std::shared_ptr<const Share>(new Share(std::move(share)), give_back);
 }
 
-// The bytes are back by now: who reported before the flag is looked at is called, who reports after
-// it finds them when he tries once more.
+// The bytes are back by now: a shortage reported before the flag is read reaches the listener; a
+// thread that reports one after it finds the bytes when it tries once more.
 void StateBudget::OnRelease() {
   {
     const std::lock_guard lock(short_mutex_);

@@ -19,17 +19,17 @@ class StateBudget : public ByteBudget {
  public:
   using ByteBudget::ByteBudget;
 
-  // Who keeps states that are not in use is told how many bytes what wants to run takes, and is
+  // The keeper of states that are not in use is told how many bytes what wants to run takes, and is
   // expected to give back soon until so many are free at once; it is told again while they are not.
   // The call must not block; it may use the budget. Setting a listener waits for a call under way.
   void OnShortage(std::function<void(int64_t wanted)> listener);
-  // Tells the listener. Whoever has to wait after TryReserve(wanted) failed calls it, and then
-  // tries once more: what came back in between has rung no bell.
+  // Tells the listener. A thread that has to wait after TryReserve(wanted) failed calls it, and
+  // then tries once more: what came back in between has rung no bell.
   void ReportShortage(int64_t wanted);
   // Whether one was reported and nothing has come back since.
   bool shortage() const;
 
-  // Pays for memory that states share, until nobody has what this returns any more.
+  // Pays for memory that states share, until what this returns is released.
   std::shared_ptr<const void> PaySealed(Share share);
   int64_t sealed_bytes() const { return sealed_bytes_; }  // of what is used
 

@@ -113,7 +113,7 @@ class RequestSink {
   // finished get no last delta.
   virtual void OnEnd(const absl::Status& status, const Usage& usage) = 0;
 
-  // False while so much output waits for the reader that this request should pause; whoever makes
+  // False while so much output waits for the reader that this request should pause; what makes
   // it true again calls Engine::Wake. Any thread.
   virtual bool WantsMore() const { return true; }
 };

@@ -24,7 +24,7 @@ namespace tvq {
 // An owner contends while others alone keep it from starting: their turns come first, or they have
 // what it needs and will give it back. One that begins to contend is put where its next request
 // would end if it started at the earliest time of those that contend, but not beyond the mean of
-// their times; when nobody contends, at the latest time of all. If its own time is later, it stays
+// their times; when none contends, at the latest time of all. If its own time is later, it stays
 // there. So as far as requests start in this order:
 //
 // - Two owners that contend start as many tokens each, but for the largest charge of each, from
@@ -72,7 +72,7 @@ class FairQueue {
   bool Remove(uint64_t id);
 
   // The owner was served more tokens, which count against its next turns. Without effect while
-  // nobody contends: then nobody is held up.
+  // none contends: then none is held up.
   void Charge(const std::string& owner, int64_t tokens);
   // Of what the owner was charged for a request that ends at `end`, so many tokens were not
   // computed. What has lapsed of them is not given back.

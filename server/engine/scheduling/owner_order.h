@@ -36,7 +36,7 @@ class OwnerOrder {
 
   // Every request may have turns again.
   virtual void BeginStep() = 0;
-  // Whose turn it is; nothing when nobody may have another in this step. The same until Take or
+  // Whose turn it is; nothing when none may have another in this step. The same until Take or
   // BeginStep is called, or the request is removed.
   virtual std::optional<uint64_t> Next() const = 0;
   // The request of Next, which there is, has its turn, and `cost` less left.

@@ -31,7 +31,7 @@ struct Waiter {
 // Which of those will end is not known. Those count as staying that have run for more than half of
 // the time that the request has waited, and those that have started since room is kept for it. Room
 // is kept only if the request fits beside what stays, so one that only endless streams hold up
-// holds up nobody; and if all requests end within some time, then after waiting twice as long it
+// holds up none; and if all requests end within some time, then after waiting twice as long it
 // has room kept for it, and starts when as long has passed once more.
 //
 // Whatever the reason why it does not start (idle states that cannot be moved, for one), room is

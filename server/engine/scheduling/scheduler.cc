@@ -145,7 +145,7 @@ StepPlan Scheduler::Plan(const std::function<bool(uint64_t)>& ready) {
     plan.crowded = false;
     const int64_t rows = PlanDecode(queue, ready, plan);
     PlanPrefill(queue, ready, max_num_batched_tokens_ - rows, plan);
-    if (plan.empty()) {  // nobody was ready
+    if (plan.empty()) {  // none was ready
       passed[*model] = true;
       continue;
     }

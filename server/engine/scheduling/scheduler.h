@@ -17,7 +17,7 @@
 
 namespace tvq {
 
-// Who asks for steps, constant as long as the request runs.
+// What asks for steps, constant as long as the request runs.
 struct Asker {
   size_t model = 0;
   std::string owner;
@@ -78,8 +78,8 @@ struct ModelShare {
 // has work, and a model's weight is its own times the sum of its owners' weights. Models take turns
 // in proportion to these (stride scheduling, by what their steps took).
 //
-// Deterministic; the state is who asks for what, and whose turn it is. A plan takes time by the
-// rows and chunks that it gives out, not by how many ask.
+// Deterministic; the state is which request asks for what, and whose turn it is. A plan takes time
+// by the rows and chunks that it gives out, not by how many ask.
 class Scheduler {
  public:
   Scheduler(const std::vector<ModelShare>& models, int64_t max_num_seqs,
@@ -88,7 +88,7 @@ class Scheduler {
   // Ids are the caller's, and ascend. A request has no work at first.
   void Add(uint64_t id, Asker asker);
   void Remove(uint64_t id);
-  // Whoever was given something says so when it is computed, before the next plan.
+  // For each request that was given something, when it is computed, before the next plan.
   void SetWork(uint64_t id, const Work& work);
   // The request is ready again.
   void Resume(uint64_t id);

@@ -45,7 +45,7 @@ class Turns {
 
   // A step begins: every request may have turns in it.
   void BeginStep();
-  // Whose turn it is; nothing when nobody may have another in this step. The same until Take or
+  // Whose turn it is; nothing when none may have another in this step. The same until Take or
   // BeginStep is called, or the request is removed.
   std::optional<uint64_t> Next();
   // The request of Next has its turn.

@@ -83,7 +83,7 @@ class ActiveRequest {
   // that is `stream_interval` tokens. The rest goes with a later one, or with the request's end.
   void OnSampled(Sequence& sequence, TokenEvent event, int64_t stream_interval);
 
-  // Whoever continues needs the logits after the last token, if there is nothing to feed: those of
+  // A continuation needs the logits after the last token, if there is nothing to feed: those of
   // the prompt's end, or those that an ending id was sampled from. They come before OnFed or
   // OnSampled then; the request ends if they are not finite.
   bool KeepsLogitsOfPrompt() const;

@@ -23,7 +23,7 @@ namespace tvq {
 struct RelativeTables {
   explicit RelativeTables(const AttentionConfig& config);
 
-  std::shared_ptr<const PositionKeys> keys;  // nobody's any more when all layers are loaded
+  std::shared_ptr<const PositionKeys> keys;  // released when all layers are loaded
   std::shared_ptr<Buffer> ones;  // of toeplitz [rows, H]: what meets B in place of queries
 };
 
