@@ -56,7 +56,7 @@ std::string Unknown(const CLI::App* app, const std::vector<std::string>& left,
     if (chosen.empty()) break;
     app = chosen.back();
   }
-  if (is_command) return UnknownCommand(app, left.front(), hints);  // whose options nobody can know
+  if (is_command) return UnknownCommand(app, left.front(), hints);  // its options are not known
   const auto option = std::find_if(left.begin(), left.end(),
                                    [](const std::string& word) { return word.starts_with("-"); });
   if (option == left.end()) return UnknownCommand(app, left.front(), hints);
@@ -136,7 +136,7 @@ std::string UnknownCommandError(const CLI::App* app, const std::string& word,
   return UnknownCommand(app, word, hints) + kMore;
 }
 
-// CLI11 lists what nobody knows, and asks for what is missing also where something else stands in
+// CLI11 lists what is not known, and asks for what is missing also where something else stands in
 // its place.
 std::string CommandLineError(const CLI::App* app, const CLI::Error& error,
                              const std::vector<std::string>& words, const Command::Hints& hints) {

@@ -1,4 +1,4 @@
-// Fields of a JSON object that anybody may have written.
+// Fields of a JSON object that is not trusted.
 #ifndef TVQ_BASE_JSON_FIELDS_H_
 #define TVQ_BASE_JSON_FIELDS_H_
 

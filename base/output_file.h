@@ -44,7 +44,7 @@ class OutputFile {
 };
 
 // Sends what was printed to stdout on its way. The system's reason where that, or an earlier part,
-// cannot be written; EPIPE, say, where whoever read it has gone and SIGPIPE is ignored.
+// cannot be written; EPIPE, say, where its reader has gone and SIGPIPE is ignored.
 absl::Status FlushStdout();
 
 }  // namespace tvq

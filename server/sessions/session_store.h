@@ -131,7 +131,7 @@ class Lease {
   virtual absl::StatusOr<int64_t> GoBack(std::span<const int32_t> tokens) = 0;
 
   // Makes sure that Commit will not lack the room for a state at `position`, where states grow, so
-  // that nobody computes what cannot be kept (but for the reply that is kept for a retry).
+  // that nothing is computed that cannot be kept (but for the reply that is kept for a retry).
   // RESOURCE_EXHAUSTED if there is not so much, FAILED_PRECONDITION if there can never be. What the
   // commit does not need is given back then, or with the lease.
   virtual absl::Status Reserve(int64_t position) = 0;

@@ -12,7 +12,7 @@ struct HangUps::Shared {
   std::mutex mutex;
   // Guarded by mutex.
   std::function<void()> reload;
-  bool came = false;  // and nobody was called
+  bool came = false;  // and nothing was called
 
   void Receive() {
     const std::lock_guard lock(mutex);

@@ -23,9 +23,9 @@
 
 namespace tvq {
 
-// A request of more bytes is read by a thread of `workers`, for its own would serve nobody else, of
-// a writer no stream, while it tokenizes. SentencePiece takes 0.9 ms for so much of a novel, 19 ms
-// for 64 KiB (models/zoo/novels).
+// A request of more bytes is read by a thread of `workers`, for its own would serve no other call,
+// of a writer no stream, while it tokenizes. SentencePiece takes 0.9 ms for so much of a novel, 19
+// ms for 64 KiB (models/zoo/novels).
 inline constexpr size_t kInlineRequestBytes = 4 * 1024;
 
 // The least that a task of the session pool counts for, beside its request.

@@ -20,7 +20,7 @@ namespace tvq {
 
 // A call that is one request, perhaps on a session. Then it begins and ends with a task that may
 // block: the first takes the session's lease, the last commits what the engine left, whether or not
-// somebody still listens.
+// the client still listens.
 class RequestCall : public StreamCall<QueuedStream> {
  public:
   RequestCall(const CallContext& context, const MethodInfo& method, std::unique_ptr<QueuedRpc> rpc)

@@ -190,7 +190,7 @@ bool StreamCall<Reactor>::WantsMore() const {
 
 template <typename Reactor>
 void StreamCall<Reactor>::AddWrite() {
-  if (in_flight_ || scheduled_) return;  // whoever ends that calls Advance
+  if (in_flight_ || scheduled_) return;  // what ends that calls Advance
   scheduled_ = true;
   writer_->Add([self = this->shared_from_this()] { self->Advance(); });
 }

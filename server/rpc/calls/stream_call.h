@@ -106,7 +106,7 @@ class StreamCall : public Reactor,
 
   // Called before any ToMessage, on the loop: may drop what the client does not want.
   virtual void Filter(int64_t first, std::vector<TokenEvent>* events);
-  // The output once more, on the loop, for those who keep it.
+  // The output once more, on the loop, for calls that keep it.
   virtual void KeepPrompt(const std::vector<TokenEvent>&) {}
   virtual void KeepDelta(const Delta&) {}
   // The next message, from everything that waits. One thread at a time: a writer or, with a first

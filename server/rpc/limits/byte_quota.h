@@ -15,7 +15,7 @@ namespace tvq {
 
 // Bounds the memory of all that some kind of calls keep for their clients, and shares it fairly
 // among the owners of the calls (FairShare, 15 times). One call of each owner may keep what others
-// leave; if nobody else keeps anything, more than the whole quota. Any thread.
+// leave; if no other keeps anything, more than the whole quota. Any thread.
 class ByteQuota {
  public:
   // `what` keeps bytes, in the plural and as errors name it; a literal. `unit`, another, is what

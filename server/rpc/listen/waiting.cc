@@ -22,7 +22,7 @@ Admission::Load LoadOf(int fd) {
 
 std::vector<Waiting::Client>::iterator Waiting::Line::Next() {
   const auto light = std::ranges::find_if(clients, [](Client& client) {
-    // Nobody reads it, so that it does not become less.
+    // It is not read, so that it does not become less.
     if (client.load == Admission::Load::kLight) client.load = LoadOf(client.fd);
     return client.load == Admission::Load::kLight;
   });

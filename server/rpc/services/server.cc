@@ -102,7 +102,7 @@ ListenerOptions ListenerOptionsOf(const ServerOptions& options, const KeyHolders
           .key_holders = key_holders};
 }
 
-// At all of it gRPC ends calls and connections of anybody.
+// At all of it gRPC ends any calls and connections.
 ConnectionLimits ConnectionLimitsOf(const ServerOptions& options) {
   ConnectionLimits limits = options.connections;
   limits.max_message_bytes = options.max_message_bytes;
@@ -116,7 +116,7 @@ void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   quota.SetMaxThreads(kSynchronousThreads);
   builder->SetResourceQuota(quota);
   builder->SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
-  // gRPC 1.51 expands a message to whatever size, before anybody has seen a key.
+  // gRPC 1.51 expands a message to whatever size, before a key was looked at.
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));

@@ -304,7 +304,7 @@ absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const Serv
   request.sampling = DefaultSampling(info.generation);
   ApplySampling(message.sampling(), &request.sampling);
   const bool is_default = !message.sampling().has_max_tokens();
-  // A default that nobody asked for gives way to what somebody did.
+  // A default gives way to what was asked for.
   SamplingParams& sampling = request.sampling;
   if (is_default) sampling.max_tokens = std::max(sampling.max_tokens, sampling.min_tokens);
   const bool asked = message.sampling().limit_to_context();

@@ -9,7 +9,7 @@
 
 namespace tvq {
 
-// A moment as gRPC's deadline, also there on a clock that nobody sets.
+// A moment as gRPC's deadline, also there on a clock that is never set.
 inline gpr_timespec ToGrpcTime(SteadyTime time) {
   const std::chrono::nanoseconds left = time - std::chrono::steady_clock::now();
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),

@@ -17,7 +17,7 @@ class MemoryFile {
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
 
-  // Who opens the path meets either all of the old text or all of the new. INTERNAL if the system
+  // What opens the path meets either all of the old text or all of the new. INTERNAL if the system
   // refuses; then the old text stays.
   absl::Status Replace(std::string_view text);
 

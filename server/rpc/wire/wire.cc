@@ -19,7 +19,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::UnknownField;
 using google::protobuf::UnknownFieldSet;
 
-// Nesting of our messages is at most 4; deeper input is somebody's attempt.
+// Nesting of our messages is at most 4; deeper input is hostile or broken.
 constexpr int kMaxDepth = 16;
 
 std::string Joined(const grpc::ByteBuffer& bytes) {

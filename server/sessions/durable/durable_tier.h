@@ -58,9 +58,9 @@ class DurableTier {
   // Whether other servers may write here.
   virtual bool shared() const = 0;
 
-  // The rest is for tiers that are shared; others do as if nobody else wrote there.
+  // The rest is for tiers that are shared; others do as if no other server wrote there.
 
-  // From now on this server writes the session, and whoever did before is refused. `now` is a use
+  // From now on this server writes the session, and one that did before is refused. `now` is a use
   // of the session. Returns the newest record. NOT_FOUND, and no claim, without one.
   virtual absl::StatusOr<SessionRecord> Claim(const std::string& id, absl::Time now);
 
@@ -72,11 +72,11 @@ class DurableTier {
   virtual absl::StatusOr<Standing> Look(const std::string& id);
 
   // This server does not know the session any more, and does not claim it at the moment: what the
-  // tier remembers of an earlier claim is forgotten. Asks nobody.
+  // tier remembers of an earlier claim is forgotten. Asks no other server.
   virtual void ForgetClaim(const std::string& /*id*/) {}
 
-  // Deletes a session that was not used after `since`, whoever claimed it, in one step. False if it
-  // was used, or there is no record.
+  // Deletes a session that was not used after `since`, whichever server claimed it, in one step.
+  // False if it was used, or there is no record.
   virtual absl::StatusOr<bool> DeleteUnused(const std::string& id, absl::Time since);
 
   // Ids of stored sessions that a call with the creation_key of `like` made, for the same owner and

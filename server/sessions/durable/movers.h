@@ -32,7 +32,7 @@ class Movers {
   Changed changed_;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;  // used by the constructor and the one who stops
+  std::vector<std::thread> threads_;  // used by the constructor and the thread that stops
 };
 
 }  // namespace tvq

@@ -24,7 +24,7 @@ namespace tvq {
 // Owners with names share it fairly (FairShare, 15 times): alone one may have some 7/8. Sessions
 // that are there may grow beyond it, but not into what is kept for owners that have none. The first
 // session of an owner may always be made if there is room, and grow. The owner without a name is
-// whoever calls a server without keys, and may have all.
+// that of all calls on a server without keys, and may have all.
 //
 // Thread-safe; must outlive its places.
 class Capacity {

@@ -23,13 +23,13 @@ class PrefixCache::Sink : public PrefixSink {
     // Shared, because a std::function has to be copyable.
     auto held = std::make_shared<HeldState>(std::move(copy));
     auto keep = [cache = cache_, entry = std::move(entry), held, vocab = vocab_size_]() mutable {
-      // Nobody samples here, but an image has logits.
+      // Nothing is sampled here, but an image has logits.
       entry.checkpoint = cache->tiers_->Add(
           entry.model,
           {.held = std::move(*held), .logits = std::vector<float>(static_cast<size_t>(vocab))});
       cache->Keep(std::move(entry));
     };
-    // Not on the loop. After a shutdown nobody needs it.
+    // Not on the loop. After a shutdown it is not needed.
     (void)cache_->tiers_->Schedule(std::move(keep));
   }
 

@@ -24,9 +24,10 @@ namespace tvq {
 // kept state and without. It is found by a hash of its tokens and then compared token by token. An
 // owner finds his own prefixes and those of the operator, whose owner is empty.
 //
-// Kept are the state at a prompt's last boundary, for the one who asks again or goes on from there,
-// and at the deepest boundary up to which a recent prompt of the owner was the same, for those who
-// share a long beginning and then differ. The least recently used make room. Thread-safe.
+// Kept are the state at a prompt's last boundary, for a request that is the same or goes on from
+// there, and at the deepest boundary up to which a recent prompt of the owner was the same, for
+// those that share a long beginning and then differ. The least recently used make room.
+// Thread-safe.
 class PrefixCache : public std::enable_shared_from_this<PrefixCache> {
  public:
   PrefixCache(std::shared_ptr<Tiers> tiers, int64_t max_bytes)

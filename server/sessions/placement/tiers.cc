@@ -156,7 +156,7 @@ Tiers::Pin::~Pin() {
   if (checkpoint_ == nullptr) return;
   const MutexLock lock(&tiers_->mutex_);
   --checkpoint_->pins_;
-  // Who looked for something to evict may have passed it by.
+  // A thread that looked for something to evict may have passed it by.
   tiers_->WakeDevice();
   tiers_->WakeHost();
 }
@@ -207,7 +207,7 @@ Tiers::Found Tiers::Find(Checkpoint& checkpoint) {
   checkpoint.last_use_ = ++uses_;
   Index(checkpoint);
   Found found{checkpoint.device_, checkpoint.host_, checkpoint.head_};
-  // Whoever finds nothing else reads what he cannot, and gets the device's error.
+  // Where there is nothing else the device is read, and its error returned.
   const bool elsewhere = found.host != nullptr || checkpoint.holders_.any_stored();
   if (!device_works && elsewhere) found.device = nullptr;
   return found;

@@ -97,7 +97,7 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   }
 
   // What Start needs is dropped with a state that only the durable tier has.
-  // Null then. It may be dropped at any time, so who needs it keeps what this returns.
+  // Null then. It may be dropped at any time, so keep what this returns where it is needed.
   std::shared_ptr<const CheckpointHead> Head(const Checkpoint& checkpoint) const;
   // Where a request starts that continues from `checkpoint`, whose head this is: a working copy,
   // made when the request is admitted. Where states can be cut it may be the head of an earlier

@@ -369,7 +369,7 @@ absl::StatusOr<Tiers::ImageReader> Tiers::OpenStored(const Checkpoint& checkpoin
   ImageReader opened;
   const auto status = WithStored(
       checkpoint, [&](const StoredPlace& at, const SnapshotHead& head, ByteSource& source) {
-        // As far as it can be checked without a state: who reads the rest checks that.
+        // As far as it can be checked without a state: what reads the rest checks that.
         auto checked = StateImageReader::Open(&source, info(checkpoint.model()));
         if (!checked.ok()) return checked.status();
         auto again = options_.durable->Get(at.id, at.version);

@@ -7,8 +7,8 @@
 
 namespace tvq {
 
-// 128 bits from the system's random source, as 32 hexadecimal digits: nobody guesses another's id,
-// and two servers never draw the same. Thread-safe.
+// 128 bits from the system's random source, as 32 hexadecimal digits: no client guesses another's
+// id, and two servers never draw the same. Thread-safe.
 std::string NewSessionId();
 
 bool IsSessionId(std::string_view text);

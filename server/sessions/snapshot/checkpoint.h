@@ -25,8 +25,8 @@ struct CheckpointHead {
 };
 
 // Never changes: sessions, marks, forks and prefixes that are at the same state hold the same
-// checkpoint, and whoever computes works on a copy. Made by Tiers, which moves it between the
-// places where a state can lie; freed when nobody holds it.
+// checkpoint, and what computes works on a copy. Made by Tiers, which moves it between the
+// places where a state can lie; freed when nothing holds it.
 class Checkpoint : public std::enable_shared_from_this<Checkpoint> {
  public:
   ~Checkpoint();

@@ -65,7 +65,7 @@ class FrameWriter {
   uint64_t section_ = 0;
 };
 
-// Reads what anybody may have written. Errors are INVALID_ARGUMENT for what is no frame or has been
+// Reads what is not trusted. Errors are INVALID_ARGUMENT for what is no frame or has been
 // damaged, FAILED_PRECONDITION for a later format or another byte order, and the source's own if it
 // cannot be read; they say where.
 class FrameReader {

@@ -41,7 +41,7 @@ int64_t SnapshotHeadBytes(const SnapshotHead& head);
 // RESOURCE_EXHAUSTED for a record too large for the format (about 10,000 marks).
 absl::Status WriteSnapshotHead(const SnapshotHead& head, const ByteSink& sink);
 
-// What the first bytes of a snapshot tell, for who looks through many.
+// What the first bytes of a snapshot tell, to look through many.
 struct SnapshotInfo {
   SessionRecord record;
   int64_t version = 0;
@@ -49,7 +49,7 @@ struct SnapshotInfo {
 };
 absl::StatusOr<SnapshotInfo> ReadSnapshotInfo(ByteSource* source);
 
-// Reads what anybody may have written, up to the state image. Errors as StateImageReader's. Memory
+// Reads what is not trusted, up to the state image. Errors as StateImageReader's. Memory
 // is taken as the bytes come. Does not see what follows the snapshot: compare read_bytes +
 // state_bytes with the size of the stream.
 absl::StatusOr<SnapshotHead> ReadSnapshotHead(ByteSource* source);

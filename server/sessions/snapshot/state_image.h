@@ -62,7 +62,7 @@ class StateImageSource : public ByteSource {
   bool ended_ = false;
 };
 
-// Reads an image that anybody may have written. Errors are INVALID_ARGUMENT for what is no image,
+// Reads an image that is not trusted. Errors are INVALID_ARGUMENT for what is no image,
 // is damaged or holds what no state can, FAILED_PRECONDITION for one of another model, dtype,
 // prefill_chunk or a later format, and the source's own if it cannot be read.
 class StateImageReader {

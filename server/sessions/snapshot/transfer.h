@@ -13,7 +13,7 @@
 
 namespace tvq {
 
-// What a snapshot may have beside its state when nobody sets a limit: transcript, replies.
+// What a snapshot may have beside its state when no limit is set: transcript, replies.
 inline constexpr int64_t kSnapshotSlack = int64_t{64} << 20;
 
 class BlobUpload : public SnapshotUpload {
@@ -31,7 +31,7 @@ class BlobUpload : public SnapshotUpload {
 };
 
 StateContent StateContentOf(const Continuation& content);
-// The image of a state that nobody else has any more: it goes with the source.
+// The image of a state that nothing else holds any more: it goes with the source.
 std::unique_ptr<ByteSource> NewImageSource(const ModelInfo& model, Continuation content);
 
 // The snapshot of `head` and the state image that `image` gives; it has head.state_bytes.

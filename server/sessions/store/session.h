@@ -73,7 +73,7 @@ struct SessionEntry {
   bool claimed = true;   // false: other servers may write it too; what is known here may be old
   bool leased = false;   // a call works on it
   bool making = false;   // the call that makes it has not succeeded yet
-  bool deleted = false;  // it left the table while somebody held the entry
+  bool deleted = false;  // it left the table while a call held the entry
 
   // Held while the session is written to the durable tier or removed from there; not under the
   // store's mutex.

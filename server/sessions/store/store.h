@@ -220,7 +220,7 @@ class Store final : public SessionStore {
   absl::Status Look(const SessionCall& call, CallKind kind, Begun& begun);
   void Release(SessionEntry& entry);
   // Makes `next` the content of the session: version + 1. Its place is resized, `frees` even
-  // without room: who gives up more in return is not refused.
+  // without room: a commit that gives up more in return is not refused.
   absl::StatusOr<SessionView> Commit(const Hold& hold, SessionContent next, Durability durability,
                                      bool frees = false);
   // `past`: where the call went on; null: now.

@@ -1,5 +1,5 @@
-// Sessions on the durable tier: found again at start, written when somebody asks or host memory is
-// full, read when they are used.
+// Sessions on the durable tier: found again at start, written when a call asks for it or host
+// memory is full, read when they are used.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

@@ -39,7 +39,7 @@ absl::Status Store::Refresh(const std::string& owner, const std::string& id, boo
     foreign = known != nullptr && known->content->record.owner != owner;
     if (known != nullptr && !foreign) {
       if (known->leased && claim) return absl::OkStatus();  // the call hears that it is busy
-      // What was never stored, nobody else can know.
+      // What was never stored, no other server can know.
       if (known->claimed && !known->may_be_stored) return absl::OkStatus();
     }
   }
@@ -133,7 +133,7 @@ absl::Status Store::LearnStored() {
 }
 
 absl::StatusOr<Store::Held> Store::Compare(SessionEntry& entry) {
-  // What is being stored at this moment must not look like something that nobody knows of, nor its
+  // What is being stored at this moment must not look like something that is not known, nor its
   // claim, which the durable tier renews for a Put whose answer is lost, like another server's.
   std::optional<MutexLock> saving;
   for (;;) {
@@ -181,7 +181,7 @@ absl::Status Store::Reload(const std::string& owner, const std::string& id, cons
     if (table_.Find(id) != known) return absl::OkStatus();
     if (known != nullptr && known->leased) return leased();
     if (claim) claiming_.insert(id);
-    // With the new claim nobody may write what is known so far.
+    // With the new claim what is known so far may not be written.
     if (claim && known != nullptr) {
       const Recount recount(this, *known);
       known->leased = true;
@@ -282,7 +282,7 @@ void Store::Unstore(SessionEntry& entry, int64_t persisted_version) {
   entry.stored_use = absl::InfinitePast();
   const SessionContent& content = *entry.content;
   const auto unstore = [&](const Moment& moment, int64_t version) {
-    // What is not loaded is there or lost: nobody can store it anew.
+    // What is not loaded is there or lost: it cannot be stored anew.
     if (moment.checkpoint == nullptr || !moment.loaded) return;
     tiers_->SetStored(*moment.checkpoint, {content.record.id, version}, /*stored=*/false);
   };

@@ -1,4 +1,4 @@
-// What is done for sessions that nobody calls: they end when their time is over.
+// What is done for sessions that no client calls: they end when their time is over.
 #include <algorithm>
 #include <utility>
 

@@ -36,7 +36,7 @@ class SnapshotSender {
   // With at most `max_bytes` of the snapshot. Nothing at the end, and without a snapshot. Blocks.
   template <typename Message>
   absl::StatusOr<std::optional<grpc::ByteBuffer>> Next(int64_t max_bytes) {
-    absl::MutexLock lock(&mutex_);  // nobody else wants it now
+    absl::MutexLock lock(&mutex_);  // no other thread wants it now
     if (stream_ == nullptr) return std::nullopt;
     auto chunk = stream_->Next(max_bytes);
     if (!chunk.ok()) return chunk.status();

@@ -11,7 +11,7 @@
 namespace tvq {
 
 // Says when clients that have just connected are handed to gRPC, which reads what they have sent
-// before anybody can look at it. A storm that comes over new connections is so never faster than
+// before other code can look at it. A storm that comes over new connections is so never faster than
 // the guard that closes them. Any thread.
 class Admission {
  public:

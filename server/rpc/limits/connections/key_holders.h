@@ -24,7 +24,7 @@ class KeyHolders {
   // thread.
   void Forget(const std::vector<Connection>& open);
 
-  // When other keys hold: who has one of them calls with it again.
+  // When other keys hold: a client that has one of them calls with it again.
   void ForgetAll();
 
  private:

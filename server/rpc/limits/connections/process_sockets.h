@@ -1,4 +1,4 @@
-// The connections of this process, whoever opened them.
+// The connections of this process, at whichever end they were opened.
 #ifndef TVQ_SERVER_RPC_LIMITS_CONNECTIONS_PROCESS_SOCKETS_H_
 #define TVQ_SERVER_RPC_LIMITS_CONNECTIONS_PROCESS_SOCKETS_H_
 
@@ -18,7 +18,7 @@ namespace tvq {
 bool ForEachConnected(
     const std::function<void(int fd, const Address& peer, const Address& local)>& see);
 
-// Who is connected to one of its ports.
+// The other ends of connections to one of its ports.
 std::vector<Address> PeersAt(int port);
 
 // What has come over the connections of this process.

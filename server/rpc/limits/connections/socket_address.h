@@ -1,4 +1,4 @@
-// Who is at either end of a TCP connection.
+// The addresses of both ends of a TCP connection.
 #ifndef TVQ_SERVER_RPC_LIMITS_CONNECTIONS_SOCKET_ADDRESS_H_
 #define TVQ_SERVER_RPC_LIMITS_CONNECTIONS_SOCKET_ADDRESS_H_
 

@@ -51,10 +51,10 @@ Lately Watched::See(Connection connection, const ConnectionLimits& limits, Time 
   return fresh;
 }
 
-// Of what came, nobody says which request it is of. All have come whole if each stream that has not
-// failed has had a message. A stream may have several, and fail after one: surplus messages must
-// not hide a later request that is unfinished. It may also be answered without one, so no more are
-// taken for unfinished than streams are live.
+// Of what came, it is not known which request it is of. All have come whole if each stream that has
+// not failed has had a message. A stream may have several, and fail after one: surplus messages
+// must not hide a later request that is unfinished. It may also be answered without one, so no more
+// are taken for unfinished than streams are live.
 int64_t Watched::CountUnfinished(const Connection& connection) {
   const int64_t beyond = connection.messages + connection.failed - connection.started;
   surplus = std::min(std::max(surplus, beyond), beyond + connection.live());

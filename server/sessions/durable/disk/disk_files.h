@@ -26,8 +26,8 @@ class DiskFiles {
  public:
   virtual ~DiskFiles() = default;
 
-  // A new file to write, for nobody else to read, in place of what has the name. The caller closes
-  // it.
+  // A new file to write, which only its owner can read, in place of what has the name. The caller
+  // closes it.
   virtual absl::StatusOr<int> Create(const std::string& path);
   virtual absl::Status Write(int file, const std::string& path, std::span<const std::byte> bytes);
   // What was written outlives a loss of power after this.

@@ -62,8 +62,8 @@ absl::StatusOr<std::unique_ptr<DiskTier>> DiskTier::Open(const std::string& dire
   std::error_code error;
   const bool existed = std::filesystem::exists(directory, error);
   if (absl::Status s = files->MakeDirectory(directory); !s.ok()) return s;
-  // Also of a directory that is there: a start that came no further may have made it. Who else did
-  // may have done so where this process must not look.
+  // Also of a directory that is there: a start that came no further may have made it. Another
+  // program may have made it where this process must not look.
   absl::Status synced = files->SyncDirectory(ParentOf(directory));
   if (!synced.ok() && !existed) return synced;
   auto lock = FileLock::Take(directory + "/lock");
@@ -117,7 +117,7 @@ absl::StatusOr<int64_t> DiskTier::Admit(const SessionRecord& record, int64_t ver
       return absl::AbortedError(absl::StrCat("session ", record.id, " is stored at version ",
                                              newest->version, ", later than ", record.version));
     }
-    // What it takes the place of, and what nobody needs after that.
+    // What it takes the place of, and what is not needed after that.
     const auto replaced = session.versions().find(version);
     if (replaced != session.versions().end()) growth -= replaced->second.bytes;
     const bool own = version == record.version;

@@ -105,7 +105,7 @@ class DiskTier : public DurableTier {
   absl::Status RemoveFolder(const std::string& path);
 
   const std::string directory_;
-  int64_t budget_;  // constant after Open; 0: no limit, where nobody knows what is free
+  int64_t budget_;  // constant after Open; 0: no limit, where it is not known what is free
   const std::unique_ptr<DiskFiles> files_;
   const std::unique_ptr<FileLock> lock_;
   std::vector<std::string> problems_;  // constant after Open

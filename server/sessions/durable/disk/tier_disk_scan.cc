@@ -102,7 +102,7 @@ StoredSession DiskTier::ScanSession(const std::string& id) {
   if (!found.ok()) {
     problems_.push_back(std::string(found.status().message()));
     ++found_corrupt_;
-    // Of versions that nobody knows; the first stands for all.
+    // Of versions that are not known; the first stands for all.
     session.damaged()[1].problem = Inside(
         absl::UnavailableError(absl::StrCat("session ", id, ": ", found.status().message())));
     return session;
@@ -120,12 +120,12 @@ StoredSession DiskTier::ScanSession(const std::string& id) {
     }
     const bool set_aside = TakeSuffix(name, kCorrupt);
     const std::optional<int64_t> version = VersionOf(name);
-    if (!version) continue;  // somebody else's
+    if (!version) continue;  // not a tier's file
     ScanVersion(id, *version, path, file.bytes, set_aside, session);
   }
 
-  // A mark's state that was stored before the session's own, which never came: nobody was told that
-  // the session is saved.
+  // A mark's state that was stored before the session's own, which never came: no client was told
+  // that the session is saved.
   std::vector<int64_t> unneeded = session.Superseded();
   if (!session.Current(id)) {
     for (const auto& [version, stored] : session.versions()) unneeded.push_back(version);
@@ -136,7 +136,7 @@ StoredSession DiskTier::ScanSession(const std::string& id) {
   }
   if (session.empty()) {
     (void)files_->Remove(UsePathOf(id));
-    (void)files_->RemoveDirectory(folder);  // refused if somebody else's files are there
+    (void)files_->RemoveDirectory(folder);  // refused if other files are there
   } else {
     ScanUse(id);
   }

@@ -57,7 +57,7 @@ class RedisClient {
   // Guarded by mutex_.
   std::vector<std::unique_ptr<RedisConnection>> idle_;
   bool away_ = false;   // it was too slow
-  bool tried_ = false;  // by somebody, just now
+  bool tried_ = false;  // by another call, just now
   std::chrono::steady_clock::time_point leave_alone_until_;
 };
 

@@ -21,7 +21,7 @@ namespace tvq {
 namespace {
 
 // How an error reply begins, alone or within the message of a script's failed command, and what it
-// means for who asked. The first that matches counts.
+// means for the command. The first that matches counts.
 struct ErrorReply {
   const char* text;
   absl::StatusCode code;

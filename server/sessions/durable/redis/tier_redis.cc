@@ -310,7 +310,7 @@ absl::StatusOr<std::vector<std::string>> RedisTier::CreatedBy(const SessionRecor
 absl::StatusOr<std::string> RedisTier::Instance() {
   absl::StatusOr<Connection> connection = client_.BorrowForQuery();
   if (!connection.ok()) return connection.status();
-  // Written by the first who finds none: two may look at the same time.
+  // Written by the first server that finds none: two may look at the same time.
   for (const bool write : {false, true}) {
     if (write) {
       const auto set = (*connection)->Call({"SET", kInstanceKey, NewRedisToken(), "NX"});
