@@ -21,7 +21,7 @@ struct ConnectOptions {
 
   // TLS; any of the files below asks for it too.
   bool tls = false;
-  // PEM files. Who signed the server's certificate; empty: the authorities the system trusts.
+  // PEM files. The authorities of the server's certificate; empty: those the system trusts.
   std::string ca_file;
   // The client's certificate and its key, for a server that wants one: both or neither.
   std::string cert_file;

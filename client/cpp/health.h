@@ -15,7 +15,7 @@ enum class Health {
 
 // What grpc.health.v1.Health says of the server as a whole. Sends no key, and takes whatever
 // certificate the server shows. Errors: those of Client::Connect and of the call, UNAVAILABLE if
-// nobody answers.
+// no server answers.
 absl::StatusOr<Health> CheckHealth(const ConnectOptions& connect, const CallOptions& options = {});
 
 }  // namespace tvq::client

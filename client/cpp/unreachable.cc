@@ -124,10 +124,10 @@ std::string Unreachable(std::string_view message) {
                         " speaks HTTP, as tvq-gateway does. Give the address of tvq-server "
                         "itself, of which the port is 50051 by default.");
   }
-  const bool is_nobody = reason == "Connection refused" || reason == "No such file or directory";
-  if (is_nobody || absl::StrContains(reason, "route") || absl::StrContains(reason, "unreachable") ||
+  const bool is_none = reason == "Connection refused" || reason == "No such file or directory";
+  if (is_none || absl::StrContains(reason, "route") || absl::StrContains(reason, "unreachable") ||
       absl::StrContains(reason, "timed out")) {
-    return absl::StrCat("No server at ", address, is_nobody ? "" : absl::StrCat(" (", reason, ")"),
+    return absl::StrCat("No server at ", address, is_none ? "" : absl::StrCat(" (", reason, ")"),
                         ".", OfProxy(address), " ", kIsItRunning);
   }
   if (!tls.empty()) return address + tls;

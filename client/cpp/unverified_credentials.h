@@ -1,4 +1,4 @@
-// Not part of the interface: TLS without a look at who the server is.
+// Not part of the interface: TLS without a check of the server's certificate.
 #ifndef TVQ_CLIENT_CPP_UNVERIFIED_CREDENTIALS_H_
 #define TVQ_CLIENT_CPP_UNVERIFIED_CREDENTIALS_H_
 

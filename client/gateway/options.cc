@@ -87,7 +87,7 @@ void AddServer(flags::Command app, GatewayOptions& options) {
               "Use TLS towards it; the files below ask for it too")
       .Environment();
   app.AddSetting("--server-ssl-ca-certs", options.server.ca_file,
-                 "PEM file of who signed its certificate; empty: the system's authorities");
+                 "PEM file of its certificate's authorities; empty: the system's");
   const flags::Option certificate = app.AddSetting(
       "--server-ssl-certfile", options.server.cert_file, "PEM file of the certificate to show it");
   const flags::Option key =

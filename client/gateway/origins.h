@@ -9,7 +9,7 @@
 namespace tvq::gateway {
 
 // What is wrong with an origin as an operator writes it, "" if nothing: a browser would never send
-// it so, and it would allow nobody. "*" and "null", a page of a file, are right.
+// it so, and it would allow no page. "*" and "null", a page of a file, are right.
 std::string WrongOrigin(const std::string& origin);
 
 // A page may call from the gateway's own origin, and from those that are allowed. Whoever owns a

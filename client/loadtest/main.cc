@@ -148,7 +148,7 @@ int Main(int argc, char** argv) {
   }
   report.interrupted = interrupted;
   exit_code = ExitCode(*options, report);
-  // Files first: whoever reads stdout may have gone.
+  // Files first: the reader of stdout may have gone.
   const absl::Status written[] = {json.Write(AsJson, report), html.Write(AsHtml, report)};
   std::cout << AsTable(report);
   for (const absl::Status& status : {written[0], written[1], FlushStdout()}) {

@@ -72,7 +72,7 @@ void AddTarget(flags::Command app, Options& options, Texts& texts) {
     app.Add(name, value, help).TypeName("FILE").Group(group);
   };
   file("--ssl-ca-certs", options.connect.ca_file,
-       "PEM file of who signed the server's certificate");
+       "PEM file of the authorities of the server's certificate");
   file("--ssl-certfile", options.connect.cert_file, "PEM file of the client's own certificate");
   file("--ssl-keyfile", options.connect.key_file, "PEM file of its key");
 }

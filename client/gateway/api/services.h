@@ -1,4 +1,4 @@
-// What those who answer requests share.
+// What the code that answers requests shares.
 #ifndef TVQ_CLIENT_GATEWAY_API_SERVICES_H_
 #define TVQ_CLIENT_GATEWAY_API_SERVICES_H_
 

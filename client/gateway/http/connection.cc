@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kHeaderBytes = 2048;              // read at once, of a header
 constexpr size_t kBodyBytes = size_t{64} << 10;    // and of a body
-constexpr size_t kSkipBytes = size_t{256} << 10;   // of a body that nobody wants
+constexpr size_t kSkipBytes = size_t{256} << 10;   // of a body that is not wanted
 constexpr size_t kSliceBytes = size_t{256} << 10;  // of an answer, that write_timeout is for
 constexpr size_t kPieceBytes = size_t{1} << 20;    // that body_timeout is for
 constexpr size_t kKeptBytes = 4096;                // by an idle connection, for its next answer
@@ -275,7 +275,7 @@ asio::awaitable<void> Connection::Linger() {
 
 asio::awaitable<absl::StatusOr<std::string>> Connection::ReadPiece(size_t size) {
   auto piece = co_await TakePiece(size);
-  if (!piece.ok()) BodyDone();  // nobody has it
+  if (!piece.ok()) BodyDone();  // it is lost
   co_return piece;
 }
 

@@ -1,4 +1,4 @@
-// One request and its answer, as those who answer see it.
+// One request and its answer, as the code that answers sees it.
 #ifndef TVQ_CLIENT_GATEWAY_HTTP_EXCHANGE_H_
 #define TVQ_CLIENT_GATEWAY_HTTP_EXCHANGE_H_
 

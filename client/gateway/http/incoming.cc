@@ -8,7 +8,7 @@
 namespace tvq::gateway {
 namespace {
 
-// Read ahead of whoever will want it, such as a pipelined request.
+// Read ahead of what will want it, such as a pipelined request.
 constexpr size_t kAheadBytes = 2048;
 // With so much unread the other side's end is not read: it is looked for after every such time.
 constexpr std::chrono::milliseconds kLookAgain{250};

@@ -32,7 +32,8 @@ class Peer {
 
   enum class Standing {
     kGood,
-    kDoubtful,  // gave up many: who asks shall wait a moment, and those that hang up make no call
+    kDoubtful,  // gave up many: those that ask shall wait a moment, and those that hang up make no
+                // call
     kBad        // gave up as many after that moment: shall make no calls
   };
   static constexpr double kDoubtful = 200, kBad = 1000, kMost = 1200;
@@ -68,7 +69,7 @@ class Peers {
         fair_(max_connections, 15) {}
 
   // One more connection of this address's network (NetworkOf); nullptr if it has as many as it may.
-  // For who has none there is one as long as not all are taken.
+  // For an address that has none there is one as long as not all are taken.
   std::shared_ptr<Peer> Connect(const asio::ip::address& address, Peer::Time now);
   void Disconnect(Peer& peer) {
     --peer.connections_;

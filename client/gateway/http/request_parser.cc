@@ -39,7 +39,7 @@ class RequestParser::Impl {
  public:
   explicit Impl(size_t max_header_bytes) : max_header_bytes(max_header_bytes) {
     parser.header_limit(static_cast<uint32_t>(max_header_bytes));
-    parser.body_limit(boost::none);  // whoever reads the body has a limit
+    parser.body_limit(boost::none);  // what reads the body has a limit
   }
 
   Result Put(std::string_view bytes, size_t* consumed) {
@@ -163,7 +163,7 @@ RequestParser::Result RequestParser::ParseBody(std::string_view bytes, size_t* c
   const size_t header_bytes = result == Result::kMore ? bytes.size() - *consumed : *consumed;
   if (*written == 0 && header_bytes > impl_->max_header_bytes) return Result::kTooLarge;
   if (impl_->parser.is_done()) {
-    impl_->parser.get().clear();  // of trailers, which nobody reads
+    impl_->parser.get().clear();  // of trailers, which are not read
     return Result::kDone;
   }
   if (result != Result::kDone) return result;

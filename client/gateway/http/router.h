@@ -15,7 +15,7 @@ namespace tvq::gateway {
 using PathFields = std::map<std::string, std::string, std::less<>>;
 using RouteHandler = std::function<asio::awaitable<void>(Exchange&, const PathFields&)>;
 
-// Finds who answers a request. Immutable after the last Add.
+// Finds what answers a request. Immutable after the last Add.
 class Router {
  public:
   // `pattern` is a literal such as "/v1/sessions/{id}/fork": a {name} stands for one segment.

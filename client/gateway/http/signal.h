@@ -18,8 +18,8 @@ namespace asio = boost::asio;
 // and of initializer lists and of lambdas with captures in its operand: give what it awaits, what
 // it takes and what it gives a name.
 //
-// Used by the loop's thread alone. One coroutine waits at a time. Whoever waits looks at what it
-// waits for again when it is woken: a Notify that nobody waited for wakes the next Wait at once.
+// Used by the loop's thread alone. One coroutine waits at a time. When it is woken it looks again
+// at what it waits for: a Notify that none waited for wakes the next Wait at once.
 class Signal {
  public:
   explicit Signal(asio::any_io_executor executor) : executor_(std::move(executor)) {}
@@ -37,7 +37,7 @@ class Signal {
     if (waiter_) asio::post(executor_, std::exchange(waiter_, nullptr));
   }
 
-  // The same for those who have nothing left to do: runs the coroutine at once.
+  // The same for callers that have nothing left to do: runs the coroutine at once.
   void Wake() {
     notified_ = true;
     if (waiter_) std::exchange(waiter_, nullptr)();

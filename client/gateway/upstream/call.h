@@ -24,7 +24,7 @@ struct CallHeaders {
   std::string request_id;
   std::string session_id;  // for a proxy that sends a session's calls to one server; empty: none
   std::optional<std::chrono::steady_clock::time_point> deadline;
-  std::shared_ptr<Peer> peer;  // whom the call is made for; nullptr: nobody counts
+  std::shared_ptr<Peer> peer;  // that the call is made for; nullptr: not counted
 
   void Apply(grpc::ClientContext* context) const {
     if (!authorization.empty()) context->AddMetadata("authorization", authorization);

@@ -20,7 +20,7 @@ namespace tvq::gateway {
 // A call that streams messages to the loop. When `limit` of them wait there, or kBytesAhead, it
 // reads no further, so that flow control reaches the server.
 //
-// For the loop's thread; whoever starts it cancels it or waits until it is done.
+// For the loop's thread; what starts it cancels it or waits until it is done.
 template <typename Response>
 class ReadCall final : public CallQueue::Operation {
   using Reader = grpc::ClientAsyncReader<Response>;

@@ -15,7 +15,7 @@
 namespace tvq::gateway {
 
 // A call that sends messages one after the other and gets one answer. For the loop's thread;
-// whoever starts it cancels it or waits for its end with Finish.
+// what starts it cancels it or waits for its end with Finish.
 template <typename Request, typename Response>
 class UploadCall final : public CallQueue::Operation {
   using Writer = grpc::ClientAsyncWriter<Request>;

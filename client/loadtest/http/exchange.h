@@ -141,7 +141,7 @@ class Exchange : public std::enable_shared_from_this<Exchange<Stream>> {
     ReadBody();
   }
 
-  // A server may close an idle connection just when it is used again: nobody's failure. Then it has
+  // A server may close an idle connection just when it is used again: no failure. Then it has
   // not taken the request, or ends at once; a connection that ends later was lost.
   bool Stale(ErrorCode error) const {
     if (!connection_->used || cancelled_) return false;

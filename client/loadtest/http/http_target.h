@@ -15,7 +15,7 @@ struct HttpOptions {
   Url url;
   std::string api_key;     // sent as a bearer key; empty: none
   bool keep_alive = true;  // false: a connection for each request
-  std::string ca_file;     // https: who signed the certificate; empty: the system's authorities
+  std::string ca_file;     // https: the certificate's authorities; empty: the system's
   // A kept connection that ends within this time of a request counts as closed while it was idle.
   Nanos stale_within = 50 * kMillisecond;
 };

@@ -133,7 +133,7 @@ class AsioTransport final : public HttpTransport {
   Call* Generate(const GenerateSpec& spec, CallListener* listener) override {
     Json body = {{"model", settings_.model},
                  {"max_tokens", spec.max_tokens},
-                 {"seed", spec.seed >> 1},  // a signed number for those who read it as one
+                 {"seed", spec.seed >> 1},  // a signed number for servers that read it as one
                  {"stream", true},
                  {"stream_options", {{"include_usage", true}}},
                  {"ignore_eos", settings_.ignore_eos}};

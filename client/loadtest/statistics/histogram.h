@@ -21,9 +21,9 @@ class Histogram {
   void Record(Nanos value, int64_t count = 1);
   void Add(const Histogram& other);
 
-  // What one who waits for each answer before the next request would have seen if requests had
-  // been sent every `interval` (> 0) in spite of it: beside a value v stand v - interval,
-  // v - 2 interval, ... (Tene, "How NOT to measure latency"; HdrHistogram's
+  // What a client that waits for each answer before the next request would have seen if requests
+  // had been sent every `interval` (> 0) in spite of it: beside a value v stand v - interval, v - 2
+  // interval, ... (Tene, "How NOT to measure latency"; HdrHistogram's
   // copyCorrectedForCoordinatedOmission).
   Histogram CorrectedForOmission(Nanos interval) const;
 

@@ -15,9 +15,9 @@ struct Rate {
   double mean() const { return (begin + end) / 2; }
 };
 
-// A Poisson process: what many independent clients send who do not wait for one another. During the
-// warm-up the rate is `rate.begin`, after it that of `rate`. With a changing rate r(t) the arrivals
-// are those of a process of rate 1, at the times where the integral of r reaches its times
+// A Poisson process: what many independent clients send, which do not wait for one another. During
+// the warm-up the rate is `rate.begin`, after it that of `rate`. With a changing rate r(t) the
+// arrivals are those of a process of rate 1, at the times where the integral of r reaches its times
 // (inversion; Cinlar, Introduction to Stochastic Processes, 1975, section 4.7).
 class PoissonArrivals {
  public:
