@@ -164,7 +164,7 @@ void AddWork(const EngineStats& engine, double step_seconds, Families& out) {
             "How long the step computed now has been running; 0 while the engine waits for work.",
             step_seconds);
   out.Gauge("tvq_running_state_bytes",
-            "Bytes of state that running sequences hold and share with nobody.",
+            "Bytes of state that running sequences hold and do not share.",
             static_cast<double>(engine.state_bytes));
   out.Gauge("tvq_running_state_reserved_bytes", "Bytes of state promised to running requests.",
             static_cast<double>(engine.state_bytes_reserved));
