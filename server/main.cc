@@ -49,13 +49,6 @@ absl::StatusOr<std::unique_ptr<tvq::Engine>> StartEngine(std::vector<tvq::Served
   return engine;
 }
 
-absl::Status BeginDrain(tvq::ShutdownSignals& signals, const tvq::DrainOrder& order,
-                        const tvq::Flags& flags) {
-  auto status = tvq::CheckOrder(order, flags);
-  if (status.ok()) signals.Order(order);
-  return status;
-}
-
 const char* CauseOf(const tvq::Shutdown& shutdown) {
   if (shutdown.signal == 0) return "AdminService.Drain";
   return shutdown.signal == SIGTERM ? "SIGTERM" : "SIGINT";
@@ -125,7 +118,7 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals, tvq::Ha
   options.stall_timeout = flags.engine.paused_timeout;
   options.max_descriptors = tvq::RaiseDescriptorLimit();
   options.log_call = tvq::CallLog(flags.logs);
-  options.drain = [&](const tvq::DrainOrder& order) { return BeginDrain(signals, order, flags); };
+  options.drain = [&](const tvq::DrainOrder& order) { signals.Order(order); };
   auto server = tvq::Server::Start(engine->get(), sessions->get(),
                                    {TVQ_VERSION, TVQ_BUILD, device->Describe()}, options);
   if (!server.ok()) return server.status();
@@ -157,9 +150,7 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals, tvq::Ha
   tvq::Drain({.engine = **engine,
               .sessions = **sessions,
               .server = **server,
-              .timeout = timeout,
-              .peer = PeerOf(flags),
-              .stores = !flags.sessions.dir.empty() || !flags.sessions.redis.empty()},
+              .timeout = timeout},
              now.get_token());
   signals.Disarm();
   spdlog::info("stopped");

@@ -15,9 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/flags.h"
-#include "base/host_port.h"
 #include "models/runtime/registry/registry.h"
-#include "server/drain/hand_over.h"
 #include "server/startup/find_models.h"
 
 namespace tvq {
@@ -166,12 +164,6 @@ void AddEngineFlags(flags::Command app, EngineOptions& engine) {
       .NotNegative();
 }
 
-std::string WrongPeer(const std::string& text) {
-  if (text.empty()) return "";
-  const auto peer = ParseServerAddress(text, ServerOptions().port);
-  return peer.ok() ? "" : std::string(peer.status().message());
-}
-
 void AddSessionFlags(flags::Command app, SessionFlags& sessions) {
   app.Heading("Sessions");
   SessionOptions& options = sessions.options;
@@ -222,16 +214,6 @@ void AddSessionFlags(flags::Command app, SessionFlags& sessions) {
       .NotNegative();
   app.AddSetting("--shared-prompt-file", sessions.shared_prompt_files,
                  "File with a prompt whose states all keys may use; repeatable");
-  const flags::Option peer =
-      app.AddSetting(
-             "--drain-peer", sessions.drain_peer,
-             "HOST:PORT of a server that takes over the sessions when this one stops, HOST alone "
-             "means port 50051; empty: none")
-          .Check(WrongPeer);
-  app.AddSetting(
-         "--drain-peer-key", sessions.drain_peer_key,
-         "Key with the peer's admin permission; needs TLS unless the peer is on this machine")
-      .Needs(peer);
 }
 
 void AddServerFlags(flags::Command app, ServerOptions& server, int64_t& keepalive_time,
@@ -338,20 +320,6 @@ absl::StatusOr<std::vector<ModelFlag>> ModelsOf(ModelSources sources) {
   return models;
 }
 
-// Understands --drain-peer, which is an address, and checks what belongs to it.
-absl::Status ReadPeer(const ServerOptions& server, SessionFlags* sessions) {
-  if (sessions->drain_peer.empty()) return absl::OkStatus();
-  const auto peer = ParseServerAddress(sessions->drain_peer, ServerOptions().port);
-  if (!peer.ok()) return peer.status();
-  if (peer->tls && !server.tls.enabled()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--drain-peer: ", sessions->drain_peer,
-                     " asks for TLS, which this server has not; see --ssl-certfile"));
-  }
-  sessions->drain_peer = peer->address;
-  return CheckPeer({.address = peer->address, .key = sessions->drain_peer_key, .tls = server.tls});
-}
-
 }  // namespace
 
 std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
@@ -414,7 +382,6 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   auto models = ModelsOf(std::move(sources));
   if (!models.ok()) return refuse(models.status());
   flags.models = *std::move(models);
-  if (auto status = ReadPeer(flags.server, &flags.sessions); !status.ok()) return refuse(status);
   flags.server.keepalive_time = std::chrono::seconds(keepalive_time);
   flags.server.keepalive_timeout = std::chrono::seconds(keepalive_timeout);
   flags.engine.paused_timeout = std::chrono::seconds(paused_timeout);

@@ -20,8 +20,6 @@ struct SessionFlags {
   double ttl = 0;                                // seconds of the default time to live; 0: for ever
   std::vector<std::string> shared_prompt_files;  // each is one prompt, as it is
   SessionOptions options;
-  std::string drain_peer;      // HOST:PORT that takes the sessions over; empty: none
-  std::string drain_peer_key;  // with the peer's admin permission
 };
 
 // Finds the sessions that are stored. Errors name the directory, the Redis or the file of prompts.

@@ -11,7 +11,7 @@ namespace tvq {
 // Why a server stops.
 struct Shutdown {
   int signal = 0;    // 0: an order came first
-  DrainOrder order;  // without timeout and peer if a signal came first
+  DrainOrder order;  // without timeout if a signal came first
 };
 
 // SIGTERM and SIGINT, received by a thread of their own, and orders to drain. Construct it before

@@ -82,6 +82,7 @@ def test_drain_timeout_goes_before_the_flag(server):
 def test_wrong_orders_do_not_drain(server):
     assert code_of(lambda: drain(server, seconds=-1)) == grpc.StatusCode.INVALID_ARGUMENT
     assert code_of(lambda: drain(server, seconds=10**6)) == grpc.StatusCode.INVALID_ARGUMENT
+    assert code_of(lambda: drain(server, peer="other:50051")) == grpc.StatusCode.INVALID_ARGUMENT
     assert code_of(lambda: drain(server, metadata=ANA)) == grpc.StatusCode.PERMISSION_DENIED
     assert code_of(lambda: drain(server, metadata=None)) == grpc.StatusCode.UNAUTHENTICATED
     assert health(server, "") == SERVING

@@ -75,7 +75,6 @@ def test_flags_from_the_environment(start, monkeypatch):
 
 @pytest.mark.parametrize("flags, words", [
     ([], ["--model", "--model-dir"]),
-    (["--model", f"bytes={GOLDEN / 'bytes_untied'}", "--drain-peer-key", "key"], ["--drain-peer-key requires --drain-peer"]),
     (["--model-dir", GOLDEN.parent / "fuzz"], ["--model-dir", "fuzz", "config.json"]),
     (["--model-dir", GOLDEN / "bytes_untied"], ["--model-dir", "bytes_untied: is a model itself", "--model NAME="]),
     (["--model", "nonsense"], ["--model", "NAME=DIR"]),

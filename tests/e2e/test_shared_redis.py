@@ -9,7 +9,6 @@ import grpc
 import pytest
 from server_process import PATIENCE_SECONDS, wait_until
 from session_client import SessionClient, refused
-from test_keys import line
 from test_snapshots import SAMPLING, TEXT, kill, same
 
 Code = grpc.StatusCode
@@ -141,15 +140,12 @@ def test_after_the_end_of_the_first_server(redis, start):
     assert three.append(stopped.id, TEXT).position == 2 * len(TEXT)
 
 
-def test_a_server_that_stops_takes_no_session_from_its_peer(redis, start, tmp_path):
-    keys = tmp_path / "keys"
-    keys.write_text(line("user", "user-key") + line("ops", "admin-key", "admin"))
-    peer = start("--redis", redis, "--api-key-file", keys)
-    server = start("--redis", redis, "--api-key-file", keys, "--drain-peer", peer.address, "--drain-peer-key", "admin-key")
-    one, two = SessionClient(server, "user-key"), SessionClient(peer, "user-key")
+def test_a_server_that_stops_takes_no_session_from_another(redis, start):
+    server, other = start("--redis", redis), start("--redis", redis)
+    one, two = SessionClient(server), SessionClient(other)
     theirs = two.create(durable=True)
     one.get(theirs.id)
-    two.append(theirs.id, TEXT)  # in the peer's memory alone
+    two.append(theirs.id, TEXT)  # in the other's memory alone
     saved, unsaved = one.create(durable=True), one.create()
     one.append(unsaved.id, TEXT)
     server.signal(signal.SIGTERM)
@@ -158,24 +154,6 @@ def test_a_server_that_stops_takes_no_session_from_its_peer(redis, start, tmp_pa
     assert two.append(theirs.id, TEXT).position == 2 * len(TEXT)
     assert two.append(saved.id, TEXT).position == len(TEXT)
     assert two.append(unsaved.id, TEXT).position == 2 * len(TEXT)
-
-
-def test_what_redis_does_not_take_goes_to_the_peer(redis, start, tmp_path):
-    keys = tmp_path / "keys"
-    keys.write_text(line("user", "user-key") + line("ops", "admin-key", "admin"))
-    peer = start("--session-dir", tmp_path / "peer", "--api-key-file", keys)
-    server = start("--redis", redis, "--api-key-file", keys, "--drain-peer", peer.address, "--drain-peer-key", "admin-key",
-                   "--shutdown-timeout", 1)
-    one, two = SessionClient(server, "user-key"), SessionClient(peer, "user-key")
-    session = one.create(durable=True)
-    port = redis.rsplit(":", 1)[1]
-    subprocess.run(["redis-cli", "-p", port, "shutdown", "nosave"], capture_output=True)
-    wait_until(lambda: refused_to_connect(int(port)), "Redis is gone")
-    one.append(session.id, TEXT)
-    server.signal(signal.SIGTERM)
-    assert server.process.wait(PATIENCE_SECONDS) == 0
-    assert "took 1 sessions; 0 are left" in server.stderr() and "lost" not in server.stderr()
-    assert two.append(session.id, TEXT).position == 2 * len(TEXT)
 
 
 def test_no_redis_is_an_error_at_the_start():

@@ -174,7 +174,9 @@ void CheckAdopt(const v1::AdoptSessionRequest& m) { CheckPiece(m.chunk()); }
 
 void CheckDrain(const v1::DrainRequest& m) {
   const absl::StatusOr<DrainOrder> order = ToDrainOrder(m);
-  if (!order.ok() || !order->timeout) return;
+  if (!order.ok()) return;
+  Expect(m.peer().empty());
+  if (!order->timeout) return;
   Expect(*order->timeout >= std::chrono::seconds(0) && *order->timeout <= std::chrono::hours(25));
 }
 

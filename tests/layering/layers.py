@@ -78,9 +78,8 @@ ALLOWED = {
     "server/rpc/calls": ENGINE + MODEL + SAMPLING + SESSIONS + ["proto", "server/rpc/limits/connections"] + RPC[:4],
     "server/rpc/calls/snapshots": ENGINE + MODEL + SESSIONS + ["proto"] + RPC[:5],
     "server/rpc/services": ENGINE + MODEL + SESSIONS + ["proto", "server/rpc/limits/connections", "server/rpc/listen"] + RPC,
-    "server/drain": ["proto", "server/rpc/access", "server/rpc/wire"] + SESSIONS,
     "server/startup": KERNELS + ENGINE + STORE + RPC + RUNTIME + ["models/runtime/registry", "server/rpc/listen",
-                       "server/sessions/durable/disk", "server/sessions/durable/redis", "server/metrics", "server/drain"],
+                       "server/sessions/durable/disk", "server/sessions/durable/redis", "server/metrics"],
     "server/main.cc": KERNELS + ENGINE + STORE + RPC + ["server/metrics", "server/startup"],
     "client/cpp": ["proto"],
     "client/chat": ["proto"],
@@ -102,7 +101,7 @@ ALLOWED = {
 # Third-party headers that belong to some units alone.
 GATEWAY = ["client/gateway", "client/gateway/upstream"]
 NO_CALLS = ["client/chat", "client/gateway/openai"]
-PROTOBUF = ["proto", *RPC, "server/drain", "client/cpp", "client/cli", "client/loadtest"] + GATEWAY + NO_CALLS
+PROTOBUF = ["proto", *RPC, "client/cpp", "client/cli", "client/loadtest"] + GATEWAY + NO_CALLS
 GRPC = [unit for unit in PROTOBUF if unit not in NO_CALLS] + ["server/rpc/limits/connections"]
 THIRD_PARTY = {
     r"(grpc|grpcpp)/|.*\.grpc\.pb\.h$": GRPC,
@@ -117,7 +116,7 @@ THIRD_PARTY = {
     r"CLI/": ["base"],
     r"histedit": ["client/cli/line"],
     r"hiredis/": ["server/sessions/durable/redis"],
-    r"spdlog/": ["server/main.cc", "server/startup", *RPC, "server/rpc/limits/connections", "server/rpc/listen", "server/drain",
+    r"spdlog/": ["server/main.cc", "server/startup", *RPC, "server/rpc/limits/connections", "server/rpc/listen",
                  "client/gateway", "client/loadtest"],
 }
 

@@ -11,7 +11,6 @@ namespace {
 
 struct Options {
   std::optional<double> shutdown_timeout;  // seconds
-  std::string peer;
 };
 
 int FailAdmin(const Globals& globals, const absl::Status& status) {
@@ -23,7 +22,6 @@ int FailAdmin(const Globals& globals, const absl::Status& status) {
 int RunDrain(const Globals& globals, const Options& options) {
   v1::DrainRequest request;
   if (options.shutdown_timeout) *request.mutable_timeout() = ToDuration(*options.shutdown_timeout);
-  request.set_peer(options.peer);
   const auto response = globals.client->admin().Drain(request, globals.Call());
   if (!response.ok()) return FailAdmin(globals, response.status());
   const int64_t running = response->requests_running();
@@ -57,12 +55,10 @@ void AddAdmin(flags::Command app, Globals& globals) {
   admin.RequireCommand();
   auto options = std::make_shared<Options>();
   const flags::Command drain = admin.AddCommand(
-      "drain", "The server accepts nothing new, finishes what runs, keeps its sessions, and stops");
+      "drain",
+      "The server accepts nothing new, finishes what runs, stores its sessions, and stops");
   AsSeconds(drain.Add("--shutdown-timeout", options->shutdown_timeout,
                       "End what still runs after so long; else the server's own"));
-  drain
-      .Add("--peer", options->peer, "Refuse unless this is the server that takes the sessions over")
-      .TypeName("HOST:PORT");
   drain.OnParsed([&globals, options] {
     globals.run = [&globals, options] { return RunDrain(globals, *options); };
   });

@@ -20,10 +20,10 @@ class Admin:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def drain(self, *, timeout: Optional[Seconds] = None, peer: str = "") -> int:
-        """The server accepts nothing new, finishes what runs (for at most `timeout`), keeps its sessions or hands
-        them to its peer, which must be `peer` if that is given, and stops. Returns how many requests still run."""
-        request = messages.make(admin_pb2.DrainRequest, timeout=options.duration(timeout, "timeout"), peer=peer)
+    def drain(self, *, timeout: Optional[Seconds] = None) -> int:
+        """The server accepts nothing new, finishes what runs (for at most `timeout`), stores its sessions,
+        and stops. Returns how many requests still run."""
+        request = messages.make(admin_pb2.DrainRequest, timeout=options.duration(timeout, "timeout"))
         return self._call("Drain", request, admin_pb2.DrainResponse).requests_running
 
     def reload_credentials(self) -> int:

@@ -39,7 +39,7 @@ struct TlsTexts {
 
 // NOT_FOUND or INVALID_ARGUMENT names the file: it cannot be read, is no PEM, or the key is another
 // certificate's.
-absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsOptions& options, Pipes pipes = Pipes::kWait);
+absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsOptions& options, Pipes pipes);
 
 // gRPC's own watcher takes certificates as it finds them, a new certificate beside an old key too,
 // and then refuses every client. So it is shown checked copies in memory, exchanged in one step.

@@ -28,7 +28,8 @@ absl::Status AdminService::BeginDraining(const v1::DrainRequest& request,
   const absl::StatusOr<DrainOrder> order = ToDrainOrder(request);
   if (!order.ok()) return order.status();
   response->set_requests_running(context_.engine->stats().requests_running);
-  return drain_(*order);
+  drain_(*order);
+  return absl::OkStatus();
 }
 
 absl::Status AdminService::Reload(const Caller& caller,

@@ -14,7 +14,11 @@ constexpr int64_t kMaxTimeoutSeconds = 86'400;
 }  // namespace
 
 absl::StatusOr<DrainOrder> ToDrainOrder(const v1::DrainRequest& message) {
-  DrainOrder order{.peer = message.peer()};
+  if (!message.peer().empty()) {
+    return absl::InvalidArgumentError(
+        "peer: must be empty, a server sends its sessions to no other; --redis is for shared ones");
+  }
+  DrainOrder order;
   if (!message.has_timeout()) return order;
   const int64_t seconds = message.timeout().seconds();
   const int32_t nanos = message.timeout().nanos();

@@ -4,21 +4,16 @@
 #include <chrono>
 #include <functional>
 #include <optional>
-#include <string>
-
-#include "absl/status/status.h"
 
 namespace tvq {
 
 // How an operator wants the server to stop.
 struct DrainOrder {
   std::optional<std::chrono::nanoseconds> timeout;  // unset: as the server's flags say
-  // Who the operator believes takes the sessions over; empty: whoever the flags name.
-  std::string peer;
 };
 
 // Begins to drain and returns at once; harmless when that has begun already. Any thread.
-using BeginDrain = std::function<absl::Status(const DrainOrder&)>;
+using BeginDrain = std::function<void(const DrainOrder&)>;
 
 }  // namespace tvq
 

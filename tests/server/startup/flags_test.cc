@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/startup/drain.h"
 
 namespace tvq {
 namespace {
@@ -104,36 +103,8 @@ TEST(FlagsTest, WhatDoesNotGoTogetherIsRefusedByName) {
   EXPECT_THAT(Complaint({"--device", "gpu"}), StartsWith("--device: gpu is none of cpu, cuda, "));
   EXPECT_EQ(Complaint({"--tf32"}), "--tf32: must be left out with --device cpu, is for cuda\n");
   EXPECT_EQ(Complaint({"--tf32", "--device", "cuda"}), "");
-  EXPECT_THAT(Complaint({"--drain-peer-key", "key"}),
-              StartsWith("--drain-peer-key requires --drain-peer"));
   EXPECT_THAT(Complaint({"--host", ""}), StartsWith("--host: it is empty"));
   EXPECT_THAT(Complaint({"--metrics-host", ""}), StartsWith("--metrics-host: it is empty"));
-}
-
-TEST(FlagsTest, APeerIsAnAddressAsPeopleWriteIt) {
-  const auto peer = [](const std::string& text) {
-    const auto flags = Parse({"--drain-peer", text});
-    return flags ? flags->sessions.drain_peer : "";
-  };
-  EXPECT_EQ(peer("other"), "other:50051");
-  EXPECT_EQ(peer("http://other:7/"), "other:7");
-  EXPECT_EQ(peer("::1"), "[::1]:50051");
-  EXPECT_THAT(
-      Complaint({"--drain-peer", "other:0"}),
-      StartsWith("--drain-peer: \"other:0\" is no address of a server, must be HOST:PORT\n"));
-  EXPECT_THAT(Complaint({"--drain-peer", "https://other"}),
-              StartsWith("--drain-peer: https://other asks for TLS, which this server has not"));
-}
-
-TEST(FlagsTest, AnOrderMayNameThePeerAsPeopleDo) {
-  const auto flags = Parse({"--drain-peer", "other"});
-  ASSERT_TRUE(flags);
-  for (const char* same : {"", "other", "other:50051", "http://other"}) {
-    EXPECT_TRUE(CheckOrder({.peer = same}, *flags).ok()) << same;
-  }
-  for (const char* another : {"other:50052", "another", "other:0"}) {
-    EXPECT_FALSE(CheckOrder({.peer = another}, *flags).ok()) << another;
-  }
 }
 
 TEST(FlagsTest, TranscriptsAreASwitch) {
