@@ -142,19 +142,6 @@ class Lease {
   virtual absl::StatusOr<SessionView> Commit(Continuation next, std::string reply) = 0;
 };
 
-// A session on its way from another server, which keeps id, owner, version, times and marks. One
-// thread at a time; both methods block. INVALID_ARGUMENT for a corrupt snapshot, one that does not
-// belong here, or one that is missing.
-class Adoption {
- public:
-  virtual ~Adoption() = default;
-  // First the session's, with `mark` empty, then that of each mark of another version than the
-  // session's own.
-  virtual absl::Status Add(const std::string& mark, std::unique_ptr<SnapshotUpload> upload) = 0;
-  // ALREADY_EXISTS if the session is here at the same or a later version. Once, after a session.
-  virtual absl::StatusOr<SessionView> Finish() = 0;
-};
-
 // Errors, as everywhere: NOT_FOUND for no session of this id or one of another owner, ABORTED for a
 // session that another call works on or at another version than expected, DATA_LOSS for a stored
 // state found corrupt, INVALID_ARGUMENT for an idempotency key that belongs to a call that asked
@@ -221,20 +208,8 @@ class SessionStore {
   // All sessions, of every owner.
   virtual std::vector<SessionRecord> Records() const = 0;
 
-  // For a server that hands its sessions to another. Whether what is stored lies where other
-  // servers find it; then a session that is stored needs no handing over.
+  // Whether what is stored lies where other servers find it.
   virtual bool shares_storage() const = 0;
-  // Sessions, of every owner, that the other server cannot find: all, or where storage is shared
-  // those whose newest version only this server has.
-  virtual std::vector<SessionRecord> HeldHere() const = 0;
-  // Forgets a session that another server has taken over. What is stored stays.
-  virtual void Forget(const std::string& id) = 0;
-  // The snapshots that Adoption::Add takes: of a session, or of one of its marks if that is not
-  // empty. The session's names all its marks.
-  virtual absl::StatusOr<std::unique_ptr<SnapshotStream>> ExportPart(const std::string& id,
-                                                                     const std::string& mark) = 0;
-  // Begins to take a session over from another server.
-  virtual std::unique_ptr<Adoption> Adopt() = 0;
 
   virtual SessionStats stats() const = 0;
 };

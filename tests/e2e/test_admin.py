@@ -88,6 +88,19 @@ def test_wrong_orders_do_not_drain(server):
     assert health(server, "") == SERVING
 
 
+def test_a_server_takes_no_session_over(server):
+    """Whoever may ask is told what to do instead."""
+    message = server.api.admin.AdoptSessionRequest(chunk=b"x")
+    for metadata, code in [(ANA, grpc.StatusCode.PERMISSION_DENIED), (OPS, grpc.StatusCode.UNIMPLEMENTED)]:
+        with pytest.raises(grpc.RpcError) as caught:
+            server.admin.AdoptSession(iter([message] * 100), metadata=metadata)
+        assert caught.value.code() == code
+    for instead in ["--redis", "--session-dir", "ExportSession", "ImportSession"]:
+        assert instead in caught.value.details()
+    drain(server)
+    assert server.process.wait(PATIENCE_SECONDS) == 0  # no such call is left open
+
+
 def test_reload_changes_keys(server, keys):
     request = server.api.admin.ReloadCredentialsRequest()
     keys.write_text(line("ops", "beta", "admin"))

@@ -1,7 +1,6 @@
-// Any bytes as an upload, through a store with a real model, in the three ways that uploads are
-// taken: as a new session, as another server's session, as where one request starts. What is
-// accepted holds as many tokens as its state does, goes on computing, and leaves as a snapshot that
-// is accepted again.
+// Any bytes as an upload, through a store with a real model, in the two ways that uploads are
+// taken: as a new session, as where one request starts. What is accepted holds as many tokens as
+// its state does, goes on computing, and leaves as a snapshot that is accepted again.
 #include <chrono>
 #include <future>
 #include <utility>
@@ -83,20 +82,6 @@ std::unique_ptr<SnapshotUpload> Upload(std::span<const char> bytes) {
   return upload;
 }
 
-// With the same bytes as those of a mark, which they may be if it is at the session's state.
-absl::StatusOr<SessionView> Adopt(std::span<const char> bytes) {
-  const auto adoption = TheWorld().store->Adopt();
-  if (auto status = adoption->Add("", Upload(bytes)); !status.ok()) return status;
-  (void)adoption->Add("m", Upload(bytes));
-  auto view = adoption->Finish();
-  if (!view.ok()) return view;
-  for (const MarkRecord& mark : view->record.marks) {
-    Expect(mark.version <= view->record.version);
-    Expect(mark.version != view->record.version || mark.position == view->record.position);
-  }
-  return view;
-}
-
 std::string Drain(SnapshotStream& stream) {
   std::string all;
   for (;;) {
@@ -122,13 +107,13 @@ void CheckSnapshot(const std::string& bytes, const SessionRecord& record) {
 }
 
 // A session that was taken in, and is deleted here.
-void CheckSession(const std::string& owner, const SessionView& view) {
+void CheckSession(const SessionView& view) {
   SessionStore& store = *TheWorld().store;
-  const SessionCall call{.owner = owner, .id = view.record.id};
+  const SessionCall call{.owner = view.record.owner, .id = view.record.id};
   const auto exported = store.Export(call, {});
   Expect(exported.ok());
   CheckSnapshot(Drain(**exported), view.record);
-  const auto transcript = store.Transcript(owner, call.id);
+  const auto transcript = store.Transcript(call.owner, call.id);
   Expect(transcript.ok() &&
          transcript->tokens.size() == (view.record.has_transcript ? view.record.position : 0));
   {
@@ -172,17 +157,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto imported = store.Import("ann", {}, tvq::Upload(bytes));
   if (imported.ok()) {
     tvq::Expect(imported->record.version == 1 && imported->record.owner == "ann");
-    tvq::CheckSession("ann", *imported);
-  }
-  const auto adopted = tvq::Adopt(bytes);
-  if (adopted.ok()) {
-    const tvq::SessionRecord& record = adopted->record;
-    if (record.ttl == absl::InfiniteDuration()) {
-      tvq::CheckSession(record.owner, *adopted);
-    } else {  // its time may be over at any moment
-      const auto deleted = store.Delete({.owner = record.owner, .id = record.id});
-      tvq::Expect(deleted.ok() || absl::IsNotFound(deleted));
-    }
+    tvq::CheckSession(*imported);
   }
   auto start = store.StartFrom(tvq::kModel, tvq::Upload(bytes));
   // What can be a session can be a start; the other way round, a state's content may yet be wrong.

@@ -170,8 +170,6 @@ void CheckGet(const v1::GetSessionRequest& m) {
   (void)CheckSessionId(m.session_id(), "session_id");
 }
 
-void CheckAdopt(const v1::AdoptSessionRequest& m) { CheckPiece(m.chunk()); }
-
 void CheckDrain(const v1::DrainRequest& m) {
   const absl::StatusOr<DrainOrder> order = ToDrainOrder(m);
   if (!order.ok()) return;
@@ -221,7 +219,6 @@ constexpr void (*kMessages[])(std::span<const uint8_t>) = {
     On<v1::SaveSessionRequest, CheckCall>,
     On<v1::DeleteSessionRequest, CheckCall>,
     On<v1::ExportSessionRequest, CheckCall>,
-    On<v1::AdoptSessionRequest, CheckAdopt>,
     On<v1::DrainRequest, CheckDrain>,
     On<v1::TokenizeRequest, CheckTokenize>,
     On<v1::DetokenizeRequest, CheckDetokenize>,

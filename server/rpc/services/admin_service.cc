@@ -2,11 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
-#include <memory>
 #include <string>
-#include <utility>
 
-#include "server/rpc/calls/snapshots/import_call.h"
+#include "server/rpc/calls/call_scope.h"
 #include "server/rpc/calls/unary_call.h"
 #include "server/rpc/services/drain_convert.h"
 
@@ -14,12 +12,37 @@ namespace tvq {
 namespace {
 
 constexpr MethodInfo kDrain{"AdminService/Drain", Permission::kAdmin};
+constexpr MethodInfo kAdopt{"AdminService/AdoptSession", Permission::kAdmin};
 constexpr MethodInfo kReloadCredentials{"AdminService/ReloadCredentials", Permission::kAdmin};
 
 // A file is wrong, not the call.
 absl::Status FailedReload(const absl::Status& status) {
   return absl::FailedPreconditionError(status.message());
 }
+
+// One AdoptSession call, which is told what to do instead.
+class AdoptCall final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
+ public:
+  AdoptCall(const CallContext& context, grpc::CallbackServerContext* rpc)
+      : scope_(context, kAdopt, rpc) {
+    absl::Status status = scope_.Begin();
+    if (status.ok()) {
+      status = absl::UnimplementedError(
+          "no server takes a session over: let them share a Redis (--redis), start one in the "
+          "directory of another (--session-dir), or use ExportSession and ImportSession");
+      scope_.Refuse(status);
+    }
+    Finish(scope_.End(status));
+  }
+
+  void OnDone() override {
+    scope_.Done();
+    delete this;
+  }
+
+ private:
+  CallScope scope_;
+};
 
 }  // namespace
 
@@ -57,10 +80,8 @@ grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* rpc,
 }
 
 grpc::ServerReadReactor<grpc::ByteBuffer>* AdminService::AdoptSession(
-    grpc::CallbackServerContext* rpc, grpc::ByteBuffer* out) {
-  const auto call = std::make_shared<AdoptCall>(context_, rpc, out);
-  call->Begin();
-  return call.get();  // holds itself until gRPC is done with it
+    grpc::CallbackServerContext* rpc, grpc::ByteBuffer*) {
+  return new AdoptCall(context_, rpc);  // deletes itself when gRPC is done with it
 }
 
 grpc::ServerUnaryReactor* AdminService::ReloadCredentials(grpc::CallbackServerContext* rpc,

@@ -66,9 +66,6 @@ class Store final : public SessionStore {
   std::unique_ptr<SnapshotUpload> NewUpload() override;
   absl::StatusOr<SessionView> Import(const std::string& owner, const CreateOptions& options,
                                      std::unique_ptr<SnapshotUpload> upload) override;
-  absl::StatusOr<std::unique_ptr<SnapshotStream>> ExportPart(const std::string& id,
-                                                             const std::string& mark) override;
-  std::unique_ptr<Adoption> Adopt() override;
   absl::StatusOr<std::unique_ptr<Lease>> Acquire(const SessionCall& call) override;
   absl::StatusOr<std::optional<StartPoint>> StartFrom(
       const std::string& model, std::unique_ptr<SnapshotUpload> upload) override;
@@ -79,8 +76,6 @@ class Store final : public SessionStore {
   std::vector<SessionRecord> Records() const override;
   void Leave() override { leaving_ = true; }
   bool shares_storage() const override { return durable_ != nullptr && durable_->shared(); }
-  std::vector<SessionRecord> HeldHere() const override;
-  void Forget(const std::string& id) override;
   SessionStats stats() const override;
 
   // Done every second anyway, each a limited number of sessions at a time. Deletes sessions whose
@@ -157,10 +152,7 @@ class Store final : public SessionStore {
   // others of the same call.
   absl::Status Enter(const std::vector<EntryPtr>& entries, size_t made);
   // Whether the owner may have so many more.
-  absl::Status CheckCount(const std::string& owner, size_t more) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The same, but for what is said of each owner alone.
-  absl::Status CheckTotal(const std::string& owner, int64_t more) const
+  absl::Status CheckCount(const std::string& owner, int64_t more) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Stores them, as `durability` wants it, and ends their leases; all or none.
   absl::StatusOr<std::vector<SessionView>> FinishMaking(const std::vector<EntryPtr>& entries,
@@ -290,17 +282,12 @@ class Store final : public SessionStore {
                                 ByteSource* source);
   absl::StatusOr<Checked> Check(const std::string& model_name,
                                 std::unique_ptr<SnapshotUpload> upload);
-  absl::StatusOr<Moment> MomentOf(const SessionContent& content, Checked& checked);
   absl::StatusOr<SessionContent> ContentOf(Checked checked);
   // Of a moment of the content, which is of the record's version.
   absl::StatusOr<std::unique_ptr<SnapshotStream>> Snapshot(const SessionContent& content,
                                                            const SessionRecord& record,
                                                            Moment moment, Replies replies,
                                                            const ExportRoom& room);
-
-  // store_hand_over.cc
-  class StoreAdoption;
-  absl::StatusOr<SessionView> Take(const EntryPtr& entry);
 
   std::atomic<int> imports_waiting_ = 0;  // for room on the device
 

@@ -134,18 +134,13 @@ SessionView Store::View(const SessionEntry& entry) const {
   return view;
 }
 
-absl::Status Store::CheckCount(const std::string& owner, size_t more) const {
-  const int64_t count = table_.CountOf(owner);
-  const int64_t limit = options_.max_sessions_per_owner;
-  if (limit > 0 && count + static_cast<int64_t>(more) > limit) {
+absl::Status Store::CheckCount(const std::string& owner, int64_t more) const {
+  const int64_t of_owner = options_.max_sessions_per_owner, limit = options_.max_sessions;
+  const int64_t all = table_.size(), mine = table_.CountOf(owner);
+  if (of_owner > 0 && mine + more > of_owner) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("sessions: there are ", count, " of this key, which may have ", limit));
+        absl::StrCat("sessions: there are ", mine, " of this key, which may have ", of_owner));
   }
-  return CheckTotal(owner, static_cast<int64_t>(more));
-}
-
-absl::Status Store::CheckTotal(const std::string& owner, int64_t more) const {
-  const int64_t limit = options_.max_sessions, all = table_.size(), mine = table_.CountOf(owner);
   if (limit == 0) return absl::OkStatus();
   const FairShare share(limit, kShare);
   const bool fair = owner.empty() ||
@@ -162,7 +157,7 @@ absl::Status Store::Enter(const std::vector<EntryPtr>& entries, size_t made) {
   bool full = false;
   {
     const MutexLock lock(&mutex_);
-    full = !CheckCount(record.owner, entries.size()).ok();
+    full = !CheckCount(record.owner, std::ssize(entries)).ok();
   }
   // Others may have made some that are not known here.
   const int64_t limit = options_.max_sessions;
@@ -181,7 +176,7 @@ absl::Status Store::Enter(const std::vector<EntryPtr>& entries, size_t made) {
   if (table_.CreatedBy(record.owner, record.parent_id, record.creation_key).size() != made) {
     return StillMaking();
   }
-  if (auto status = CheckCount(record.owner, entries.size()); !status.ok()) return status;
+  if (auto status = CheckCount(record.owner, std::ssize(entries)); !status.ok()) return status;
   for (const EntryPtr& entry : entries) {
     for (const auto& [checkpoint, at] : HoldsOf(*entry->content)) tiers_->Hold(*checkpoint, at);
     entry->making = true;

@@ -314,27 +314,4 @@ void Store::CheckInstance() {
   }
 }
 
-std::vector<SessionRecord> Store::HeldHere() const {
-  std::vector<SessionRecord> records;
-  const MutexLock lock(&mutex_);
-  table_.ForEach([&](const EntryPtr& entry) {
-    const bool saved = entry->persisted_version == entry->content->record.version;
-    if (shares_storage() && (saved || !entry->claimed)) return;
-    records.push_back(entry->Record());
-  });
-  return records;
-}
-
-void Store::Forget(const std::string& id) {
-  EntryPtr entry;
-  {
-    const MutexLock lock(&mutex_);
-    entry = table_.Find(id);
-  }
-  if (entry == nullptr) return;
-  const MutexLock saving(&entry->saving);  // what is being stored now comes to an end first
-  const MutexLock lock(&mutex_);
-  if (!entry->deleted) Drop(*entry);
-}
-
 }  // namespace tvq

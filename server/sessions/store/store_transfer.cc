@@ -227,20 +227,16 @@ absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
                    ", and the snapshot says that it is of ", Quoted(head.record.model)));
 }
 
-absl::StatusOr<Moment> Store::MomentOf(const SessionContent& content, Checked& checked) {
-  Moment moment;
-  if (checked.state) moment.checkpoint = tiers_->Add(checked.model, *std::move(checked.state));
-  if (checked.head.record.has_transcript) moment.tokens.Append(checked.head.transcript);
-  return NewMoment(content, moment, checked.head.record.position);
-}
-
 absl::StatusOr<SessionContent> Store::ContentOf(Checked checked) {
   SessionContent content;
   content.model = checked.model;
   content.record = checked.head.record;
   content.record.model = engine_->models()[checked.model].name;
   content.record.marks.clear();
-  auto present = MomentOf(content, checked);
+  Moment moment;
+  if (checked.state) moment.checkpoint = tiers_->Add(checked.model, *std::move(checked.state));
+  if (content.record.has_transcript) moment.tokens.Append(checked.head.transcript);
+  auto present = NewMoment(content, moment, content.record.position);
   if (!present.ok()) return present.status();
   content.present = *std::move(present);
   return content;

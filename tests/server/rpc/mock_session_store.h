@@ -78,9 +78,6 @@ class MockSessionStore : public SessionStore {
   MOCK_METHOD(Upload, NewUpload, (), (override));
   MOCK_METHOD(absl::StatusOr<SessionView>, Import,
               (const std::string&, const CreateOptions&, Upload), (override));
-  MOCK_METHOD(std::unique_ptr<Adoption>, Adopt, (), (override));
-  MOCK_METHOD(absl::StatusOr<Bytes>, ExportPart, (const std::string&, const std::string&),
-              (override));
   MOCK_METHOD(absl::StatusOr<std::unique_ptr<Lease>>, Acquire, (const SessionCall&), (override));
   MOCK_METHOD(absl::StatusOr<std::optional<StartPoint>>, StartFrom, (const std::string&, Upload),
               (override));
@@ -90,8 +87,6 @@ class MockSessionStore : public SessionStore {
   MOCK_METHOD(std::vector<SessionRecord>, Records, (), (const, override));
   MOCK_METHOD(void, Leave, (), (override));
   MOCK_METHOD(bool, shares_storage, (), (const, override));
-  MOCK_METHOD(std::vector<SessionRecord>, HeldHere, (), (const, override));
-  MOCK_METHOD(void, Forget, (const std::string&), (override));
   MOCK_METHOD(SessionStats, stats, (), (const, override));
 };
 

@@ -169,7 +169,7 @@ TEST_F(FailingSharedTierTest, ACallThatLooksDoesNotTakeAClaimedSessionsPlace) {
     disk->fail = nullptr;
     ASSERT_TRUE(appended.ok()) << appended.status();
     s.a.ExpectHolds(call, "stored here");
-    EXPECT_EQ(s.a.store->HeldHere().size(), 1u);
+    EXPECT_EQ(s.a.store->stats().unsaved, 1);
     ASSERT_TRUE(s.a.store->Save(call).ok());
   }
 }

@@ -121,7 +121,28 @@ TEST(SessionTransferTest, CarriesWhetherSpecialTokensAreAdded) {
   const std::string snapshot = Export(from, {.id = id});
   EXPECT_FALSE(Import(to, snapshot)->record.add_special_tokens);
   EXPECT_TRUE(Import(to, snapshot, {.add_special_tokens = true})->record.add_special_tokens);
-  EXPECT_FALSE(Adopt(to, from, id)->record.add_special_tokens);
+}
+
+TEST(SessionTransferTest, CarriesHowTheAnswerEnded) {
+  StoreHarness from, to;
+  const SessionCall call{.id = from.Create()};
+  ASSERT_TRUE(from.Append(call, "who?").ok());
+  ASSERT_TRUE(from.Answer(call, "I").ok());
+  ASSERT_TRUE(from.Append(call, ".").ok());
+  const AnswerEnd end{"I.", 1, true};
+  const std::string snapshot = Export(from, call);
+  const auto imported = Import(to, snapshot);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(to.EndOf({.id = imported->record.id}), end);
+
+  const auto start = to.store->StartFrom("fake", Upload(to, snapshot));
+  ASSERT_TRUE(start.ok()) << start.status();
+  EXPECT_EQ((*start)->answer_end, end);
+  const auto stream = to.store->ToSnapshot("fake", *to.Compute(*start, "\n"));
+  ASSERT_TRUE(stream.ok()) << stream.status();
+  const auto again = to.store->StartFrom("fake", Upload(to, Drain(**stream)));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ((*again)->answer_end, (AnswerEnd{"I.\n", 2, true}));
 }
 
 TEST(SessionTransferTest, RefusesWhatIsNoSnapshotOfThisModel) {
@@ -200,14 +221,6 @@ TEST(SessionTransferTest, ReadsHeadersInOtherWords) {
   const auto imported = Import(to, snapshot);
   ASSERT_TRUE(imported.ok()) << imported.status();
   to.ExpectHolds({.id = imported->record.id}, "text");
-  const auto adoption = to.store->Adopt();
-  const auto added = adoption->Add("", Upload(to, snapshot));
-  ASSERT_TRUE(added.ok()) << added;
-  const auto adopted = adoption->Finish();
-  ASSERT_TRUE(adopted.ok()) << adopted.status();
-  EXPECT_EQ(adopted->record.label, "K\u00e4se");
-  to.ExpectHolds(call, "text");
-  EXPECT_EQ((*to.store->Acquire(keyed))->replay(), "reply");
   const auto start = to.store->StartFrom("", Upload(to, snapshot));
   ASSERT_TRUE(start.ok()) << start.status();
   EXPECT_TRUE(to.Working(*start).ok());
@@ -232,8 +245,7 @@ TEST(SessionTransferTest, TakesNoPositionOnTheWordOfTheRecord) {
   });
   const auto refused = [&](const std::string& bytes, const std::string& why) {
     for (const absl::Status& status :
-         {Import(h, bytes).status(), h.store->Adopt()->Add("", Upload(h, bytes)),
-          h.store->StartFrom("", Upload(h, bytes)).status()}) {
+         {Import(h, bytes).status(), h.store->StartFrom("", Upload(h, bytes)).status()}) {
       EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
       EXPECT_THAT(std::string(status.message()), HasSubstr(why));
     }

@@ -201,7 +201,7 @@ TEST_P(SharedTierTest, TellsOnceThatAVersionIsLost) {
       EXPECT_EQ(s.a.store->DeleteExpired(), 0);
       s.a.clock.Advance(-absl::Hours(1));
     }
-    EXPECT_TRUE(how == kCall || s.a.store->HeldHere().empty());
+    EXPECT_TRUE(how == kCall || s.a.store->stats().unsaved == 0);
     EXPECT_EQ(s.a.store->Transcript("", call.id)->tokens.Ids().size(), 9u);
     const absl::Status told = s.a.Append(call, "?").status();
     EXPECT_EQ(told.code(), absl::StatusCode::kAborted) << how << told;
@@ -291,31 +291,6 @@ TEST_P(SharedTierTest, MakesNothingTwiceForARetryElsewhere) {
   };
   EXPECT_EQ(again->size(), 3u);
   EXPECT_EQ(ids(*again), ids(*made));
-}
-
-// As when a server hands a session to one that shares its storage.
-TEST_P(SharedTierTest, ASessionHandedOverBelongsToTheOneWhoTookIt) {
-  const SessionCall call{.id = s.a.Create({.durability = Durability::kDisk})};
-  ASSERT_TRUE(s.a.Append(call, "unsaved").ok());
-  s.HandOver(call.id);
-  s.a.store->Forget(call.id);
-  EXPECT_EQ(s.a.store->Flush(std::chrono::steady_clock::now() + std::chrono::seconds(60)), 0);
-  s.b.ExpectHolds(call, "unsaved");
-  // And to nobody for ever.
-  ASSERT_TRUE(s.b.store->Save(call).ok());
-  ASSERT_TRUE(s.a.Append({.id = call.id, .durability = Durability::kDisk}, "!").ok());
-  s.b.ExpectHolds(call, "unsaved!");
-  ASSERT_TRUE(s.b.store->Delete(call).ok());
-  EXPECT_EQ(s.a.store->Get("", call.id).status().code(), absl::StatusCode::kNotFound);
-}
-
-TEST_P(SharedTierTest, DeletesWhatWasHandedOverBeforeItWasStored) {
-  const SessionCall call{.id = s.a.Create({.durability = Durability::kDisk})};
-  ASSERT_TRUE(s.a.Append(call, "unsaved").ok());
-  s.HandOver(call.id);
-  ASSERT_TRUE(s.b.store->Delete(call).ok());
-  s.Restart(s.b);
-  EXPECT_EQ(s.b.store->Get("", call.id).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_P(SharedTierTest, LooksAtWhatTheOwnerStored) {
@@ -444,23 +419,6 @@ TEST_P(SharedTierTest, ClaimsOfManyCallsAreOne) {
     text += std::string(static_cast<size_t>(done), 'x');
     (round % 2 == 0 ? s.b : s.a).ExpectHolds(call, text);
   }
-}
-
-TEST_P(SharedTierTest, HandsOverOnlyWhatOthersCannotFind) {
-  const SessionCall stored{.id = s.a.Create({.durability = Durability::kDisk})};
-  const SessionCall unsaved{.id = s.a.Create({.durability = Durability::kDisk})};
-  ASSERT_TRUE(s.a.Append(unsaved, "here").ok());
-  ASSERT_TRUE(s.b.store->Get("", unsaved.id).ok());
-  EXPECT_TRUE(s.a.store->shares_storage());
-  const auto held = s.a.store->HeldHere();
-  ASSERT_EQ(held.size(), 1u);
-  EXPECT_EQ(held[0].id, unsaved.id);
-  EXPECT_TRUE(s.b.store->HeldHere().empty());
-
-  s.a.store->Forget(unsaved.id);
-  EXPECT_TRUE(s.a.store->HeldHere().empty());
-  EXPECT_EQ(s.a.store->Records().size(), 1u);
-  s.b.ExpectHolds(unsaved, "");
 }
 
 }  // namespace

@@ -38,13 +38,5 @@ TEST(SharedMemoryTierTest, ForgetsItsClaimOfWhatAnotherServerTookOverAndDeleted)
   }
 }
 
-TEST(UnsharedTierTest, HandsOverAllThatLiesOnADiskOfItsOwn) {
-  StoreHarness h;
-  h.Start(std::make_unique<MemoryTier>(std::make_shared<MemoryDisk>()));
-  h.Create({.durability = Durability::kDisk});
-  EXPECT_FALSE(h.store->shares_storage());
-  EXPECT_EQ(h.store->HeldHere().size(), 1u);
-}
-
 }  // namespace
 }  // namespace tvq

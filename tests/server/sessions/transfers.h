@@ -8,7 +8,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "tests/server/sessions/store_harness.h"
 
@@ -45,25 +44,6 @@ inline std::unique_ptr<SnapshotUpload> Upload(StoreHarness& h, std::string_view 
 inline absl::StatusOr<SessionView> Import(StoreHarness& h, std::string_view bytes,
                                           const CreateOptions& options = {}) {
   return h.store->Import("", options, Upload(h, bytes));
-}
-
-// The session and its marks as they come from another server, without the marks in `without`.
-inline absl::StatusOr<SessionView> Adopt(StoreHarness& to, StoreHarness& from,
-                                         const std::string& id, const std::string& without = "") {
-  const auto adoption = to.store->Adopt();
-  std::vector<std::string> parts{""};
-  for (const SessionRecord& record : from.store->HeldHere()) {
-    if (record.id != id) continue;
-    for (const MarkRecord& mark : record.marks) {
-      if (mark.version != record.version && mark.name != without) parts.push_back(mark.name);
-    }
-  }
-  for (const std::string& part : parts) {
-    const auto stream = from.store->ExportPart(id, part);
-    EXPECT_TRUE(stream.ok()) << stream.status();
-    if (auto status = adoption->Add(part, Upload(to, Drain(**stream))); !status.ok()) return status;
-  }
-  return adoption->Finish();
 }
 
 }  // namespace tvq

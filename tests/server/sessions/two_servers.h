@@ -45,19 +45,6 @@ struct Servers {
     b.clock.Advance(by);
   }
 
-  // From `a` to `b`, marks left out.
-  void HandOver(const std::string& id) {
-    const auto stream = a.store->ExportPart(id, "");
-    ASSERT_TRUE(stream.ok()) << stream.status();
-    const std::string bytes = *(*stream)->Next((*stream)->total_bytes());
-    auto upload = b.store->NewUpload();
-    ASSERT_TRUE(upload->Add({bytes.data(), bytes.size()}).ok());
-    auto adoption = b.store->Adopt();
-    ASSERT_TRUE(adoption->Add("", std::move(upload)).ok());
-    const auto taken = adoption->Finish();
-    ASSERT_TRUE(taken.ok()) << taken.status();
-  }
-
   Shared* const storage;
   std::vector<std::string> losses;  // that `a` was told of
   StoreHarness a{

@@ -5,14 +5,12 @@
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/session_convert.h"
 #include "server/rpc/wire/wire.h"
-#include "tvq/v1/admin.pb.h"
 #include "tvq/v1/session.pb.h"
 
 namespace tvq {
 namespace {
 
 constexpr MethodInfo kImport{"SessionService/ImportSession", Permission::kSessions};
-constexpr MethodInfo kAdopt{"AdminService/AdoptSession", Permission::kAdmin};
 
 }  // namespace
 
@@ -47,39 +45,6 @@ absl::StatusOr<grpc::ByteBuffer> ImportCall::Complete(std::unique_ptr<SnapshotUp
   if (!view.ok()) return view.status();
   v1::ImportSessionResponse response;
   ToProto(*view, response.mutable_session());
-  return SerializeMessage(response);
-}
-
-AdoptCall::AdoptCall(const CallContext& context, grpc::CallbackServerContext* rpc,
-                     grpc::ByteBuffer* out)
-    : UploadCall(context, kAdopt, rpc, out) {}
-
-absl::StatusOr<std::string> AdoptCall::Read(const grpc::ByteBuffer& bytes, bool) {
-  v1::AdoptSessionRequest message;
-  if (auto status = ParseMessage(bytes, &message); !status.ok()) return status;
-  if (adoption_ == nullptr) adoption_ = context().sessions->Adopt();
-  if (message.mark() != mark_) {
-    const auto add = [this](std::unique_ptr<SnapshotUpload> upload) {
-      return adoption_->Add(mark_, std::move(upload));
-    };
-    if (auto status = NextSnapshot(add); !status.ok()) return status;
-    mark_ = message.mark();
-  }
-  return std::move(*message.mutable_chunk());
-}
-
-absl::StatusOr<grpc::ByteBuffer> AdoptCall::Complete(std::unique_ptr<SnapshotUpload> upload) {
-  if (auto status = adoption_->Add(mark_, std::move(upload)); !status.ok()) return status;
-  const auto view = adoption_->Finish();
-  if (!view.ok()) return view.status();
-  const SessionRecord& record = view->record;
-  v1::AdoptSessionResponse response;
-  response.set_session_id(record.id);
-  response.set_version(record.version);
-  // The answer says whether that worked; without a durable tier it does not.
-  const auto saved = context().sessions->Save({.owner = record.owner, .id = record.id});
-  response.set_persisted_version(saved.ok() ? saved->record.persisted_version
-                                            : record.persisted_version);
   return SerializeMessage(response);
 }
 

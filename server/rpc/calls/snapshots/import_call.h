@@ -23,21 +23,6 @@ class ImportCall : public UploadCall {
   RequestHash hash_;       // of what came so far
 };
 
-// One AdoptSession call of a server that drains. The session is stored here, if possible, before
-// the answer: the other server then forgets it, and what was acknowledged as saved stays saved.
-class AdoptCall : public UploadCall {
- public:
-  AdoptCall(const CallContext& context, grpc::CallbackServerContext* rpc, grpc::ByteBuffer* out);
-
- protected:
-  absl::StatusOr<std::string> Read(const grpc::ByteBuffer& bytes, bool first) override;
-  absl::StatusOr<grpc::ByteBuffer> Complete(std::unique_ptr<SnapshotUpload> upload) override;
-
- private:
-  std::unique_ptr<Adoption> adoption_;
-  std::string mark_;  // whose snapshot is coming; empty: the session's
-};
-
 }  // namespace tvq
 
 #endif  // TVQ_SERVER_RPC_CALLS_SNAPSHOTS_IMPORT_CALL_H_

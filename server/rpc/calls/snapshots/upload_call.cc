@@ -48,15 +48,6 @@ void UploadCall::OnMessage() {
   ReadNext();
 }
 
-absl::Status UploadCall::NextSnapshot(
-    const std::function<absl::Status(std::unique_ptr<SnapshotUpload>)>& take) {
-  auto status = take(receiver_->Take());
-  receiver_ = std::make_unique<SnapshotReceiver>(
-      context_.sessions, ByteQuota::Share(context_.uploads, caller().sharer),
-      context_.stall_timeout);
-  return status;
-}
-
 void UploadCall::OnLast() {
   if (reads_ == 1) {
     return Refuse(absl::InvalidArgumentError("the call has no message; the first must have come"),

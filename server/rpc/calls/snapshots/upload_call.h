@@ -6,7 +6,6 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -47,10 +46,6 @@ class UploadCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   const CallContext& context() const { return context_; }
   // Known when Read is called.
   const Caller& caller() const { return scope_.caller(); }
-  // For Read, when the chunk that it returns begins another snapshot: gives the one before to
-  // `take`, and then its part of the quota back.
-  absl::Status NextSnapshot(
-      const std::function<absl::Status(std::unique_ptr<SnapshotUpload>)>& take);
 
  private:
   void ReadNext();
