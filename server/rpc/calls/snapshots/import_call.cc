@@ -4,6 +4,7 @@
 
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/session_convert.h"
+#include "server/rpc/wire/status.h"
 #include "server/rpc/wire/wire.h"
 #include "tvq/v1/session.pb.h"
 
@@ -16,11 +17,53 @@ constexpr MethodInfo kImport{"SessionService/ImportSession", Permission::kSessio
 
 ImportCall::ImportCall(const CallContext& context, grpc::CallbackServerContext* rpc,
                        grpc::ByteBuffer* out)
-    : UploadCall(context, kImport, rpc, out) {}
+    : context_(context), rpc_(rpc), out_(out), scope_(context, kImport, rpc) {}
 
-absl::StatusOr<std::string> ImportCall::Read(const grpc::ByteBuffer& bytes, bool first) {
+void ImportCall::Begin() {
+  self_ = shared_from_this();
+  if (const auto admitted = scope_.Begin(); !admitted.ok()) {
+    return Finish(scope_.End(admitted));
+  }
+  if (context_.sessions == nullptr) return Refuse(NoSessions(), /*busy=*/false);
+  if (auto status = CheckNotDraining(context_); !status.ok()) return Refuse(status, /*busy=*/false);
+  receiver_ = std::make_unique<SnapshotReceiver>(
+      context_.sessions, ByteQuota::Share(context_.uploads, scope_.caller().sharer),
+      context_.stall_timeout);
+  ReadNext();
+}
+
+void ImportCall::ReadNext() {
+  ++reads_;
+  guard_.Arm(context_.stall_timeout, [self = shared_from_this()] {
+    self->Refuse(Stalled(self->context_.stall_timeout), /*busy=*/false);
+  });
+  StartRead(&message_);
+}
+
+void ImportCall::OnReadDone(bool ok) {
+  if (!guard_.Disarm()) return;  // ended
+  if (rpc_->IsCancelled()) {
+    return Refuse(absl::CancelledError("the call was cancelled"), /*busy=*/false);
+  }
+  const auto status = context_.session_tasks->TrySchedule(
+      scope_.caller().sharer, kSessionTaskBytes + message_.Length(),
+      [self = self_, ok] { ok ? self->OnMessage() : self->OnLast(); });
+  if (!status.ok()) Refuse(status, /*busy=*/true);
+}
+
+void ImportCall::OnMessage() {
+  const absl::StatusOr<std::string> chunk = ReadChunk(reads_ == 1);
+  message_.Clear();
+  if (!chunk.ok()) return Refuse(chunk.status(), /*busy=*/true);
+  if (auto status = receiver_->Add(*chunk, guard_.took()); !status.ok()) {
+    return Refuse(status, receiver_->busy());
+  }
+  ReadNext();
+}
+
+absl::StatusOr<std::string> ImportCall::ReadChunk(bool first) {
   v1::ImportSessionRequest message;
-  if (auto status = ParseMessage(bytes, &message); !status.ok()) return status;
+  if (auto status = ParseMessage(message_, &message); !status.ok()) return status;
   if (message.has_create() != first) {
     return absl::InvalidArgumentError(first ? "create: is not set, must be in the first message"
                                             : "create: is set, may be in the first message alone");
@@ -31,7 +74,7 @@ absl::StatusOr<std::string> ImportCall::Read(const grpc::ByteBuffer& bytes, bool
     options_ = *std::move(options);
     hash_ = HashOfCreation(message.create());
     if (!options_.model.empty()) {
-      const auto model = FindModel(context().engine->models(), options_.model);
+      const auto model = FindModel(context_.engine->models(), options_.model);
       if (!model.ok()) return model.status();
     }
   }
@@ -39,13 +82,38 @@ absl::StatusOr<std::string> ImportCall::Read(const grpc::ByteBuffer& bytes, bool
   return std::move(*message.mutable_chunk());
 }
 
-absl::StatusOr<grpc::ByteBuffer> ImportCall::Complete(std::unique_ptr<SnapshotUpload> upload) {
+void ImportCall::OnLast() {
+  if (reads_ == 1) {
+    return Refuse(absl::InvalidArgumentError("the call has no message; the first must have come"),
+                  /*busy=*/false);
+  }
+  if (auto status = Complete(); !status.ok()) return Refuse(status, /*busy=*/true);
+  receiver_ = nullptr;
+  Finish(scope_.End(absl::OkStatus()));
+}
+
+absl::Status ImportCall::Complete() {
   options_.request_hash = hash_.value();
-  const auto view = context().sessions->Import(caller().owner, options_, std::move(upload));
+  const auto view = context_.sessions->Import(scope_.caller().owner, options_, receiver_->Take());
   if (!view.ok()) return view.status();
   v1::ImportSessionResponse response;
   ToProto(*view, response.mutable_session());
-  return SerializeMessage(response);
+  auto bytes = SerializeMessage(response);
+  if (!bytes.ok()) return bytes.status();
+  *out_ = *std::move(bytes);
+  return absl::OkStatus();
+}
+
+void ImportCall::Refuse(const absl::Status& status, bool busy) {
+  receiver_ = nullptr;
+  AddRetryPushback(status, /*fits_idle_server=*/busy, rpc_);
+  scope_.Refuse(status);
+  Finish(scope_.End(status));
+}
+
+void ImportCall::OnDone() {
+  scope_.Done();
+  self_.reset();
 }
 
 }  // namespace tvq
