@@ -150,7 +150,8 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals, tvq::Ha
   tvq::Drain({.engine = **engine,
               .sessions = **sessions,
               .server = **server,
-              .timeout = timeout},
+              .timeout = timeout,
+              .stores = !flags.sessions.dir.empty() || !flags.sessions.redis.empty()},
              now.get_token());
   signals.Disarm();
   spdlog::info("stopped");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 namespace tvq {
 namespace {
@@ -45,6 +46,13 @@ void SendElsewhere(const Draining& draining, const std::stop_token& now) {
   SaveSessions(draining.sessions, SteadyClock::now() + kSlice, now);
 }
 
+// They can still be exported while requests finish.
+void WarnOfLoss(int64_t sessions) {
+  if (sessions == 0) return;
+  spdlog::warn("sessions will be lost: {}, for there is neither --session-dir nor --redis",
+               sessions);
+}
+
 void NameLost(const SessionStore& sessions) {
   for (const SessionRecord& record : sessions.Records()) {
     if (record.persisted_version >= record.version) continue;
@@ -56,6 +64,7 @@ void NameLost(const SessionStore& sessions) {
 }  // namespace
 
 void Drain(const Draining& draining, const std::stop_token& now) {
+  if (!draining.stores) WarnOfLoss(draining.sessions.stats().unsaved);
   if (draining.sessions.shares_storage()) SendElsewhere(draining, now);
   draining.server.SetDraining();
   FinishRequests(draining, now);

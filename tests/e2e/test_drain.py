@@ -25,10 +25,22 @@ def stop(server):
     return server.stderr()
 
 
-def test_what_is_lost_is_named(start):
-    server = start()
-    session = SessionClient(server).create()
-    assert f"session {session.id} is lost" in stop(server)
+def test_what_will_be_lost_is_told_at_once_and_named_in_the_end(start):
+    """Until the last request is done it can be exported."""
+    server = start("--shutdown-timeout", PATIENCE_SECONDS)
+    client = SessionClient(server)
+    session = client.create()
+    client.append(session.id, TEXT)
+    call = client.stream(client.create().id, TEXT, max_tokens=100_000_000, ignore_eos=True)
+    next(call)
+    server.signal(signal.SIGTERM)
+    wait_until(lambda: "sessions will be lost: 2" in server.stderr(), "it says so")
+    snapshot = client.export(session.id)
+    call.cancel()
+    assert server.process.wait(PATIENCE_SECONDS) == 0
+    assert f"session {session.id} is lost" in server.stderr()
+    client = SessionClient(start())
+    assert client.get(client.import_(snapshot).id).position == len(TEXT)
 
 
 def test_the_next_server_goes_on(tier, start):
