@@ -22,6 +22,7 @@ from models.training.progress import Progress
 
 TEXTS = 2  # of a step: its gradient is the same on any number of cores
 SHORTEST, LONGEST = 768, 3072  # tokens of each
+AGAIN = 0.25  # share of texts whose first third comes again at their end: heads that find it are hardest to code
 ROWS = 128  # of logits at a time
 BETAS = (0.9, 0.98)
 RATES = {"map": 1e-3, "score": 4e-3, "bias": 8e-3}  # of scores times the deviation of codewords; they fall to zero
@@ -106,7 +107,16 @@ def back(model: Model, rows: List[torch.Tensor], upstream: torch.Tensor) -> List
 
 
 def piece(texts: List[torch.Tensor], ring: int, generator: torch.Generator) -> torch.Tensor:
-    """The beginning of a context, from anywhere in one of the texts; short ones as often as long ones."""
+    """The beginning of a context: tokens from anywhere in one of the texts, or some that come again behind others."""
+    drawn = passage(texts, ring, generator)
+    if float(torch.rand((), generator=generator)) >= AGAIN:
+        return drawn
+    repeated = drawn[:len(drawn) // 3]
+    return torch.cat([drawn[:-len(repeated)], repeated])
+
+
+def passage(texts: List[torch.Tensor], ring: int, generator: torch.Generator) -> torch.Tensor:
+    """Short ones are as likely as long ones."""
     text = texts[int(torch.randint(len(texts), (), generator=generator))]
     longest = min(LONGEST, len(text))
     shortest = min(longest, max(SHORTEST, 2 * ring))

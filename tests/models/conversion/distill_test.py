@@ -123,10 +123,15 @@ def test_what_was_kept_of_other_settings_is_not_taken(models, tmp_path):
 
 def test_pieces_are_of_the_texts_and_as_many_tokens_as_asked(models):
     long, short = torch.arange(1000), torch.arange(1000, 1140)
-    steps = distill.pieces([long, short], 5000, RING, torch.Generator().manual_seed(0))
+    steps = distill.pieces([long, short], 20_000, RING, torch.Generator().manual_seed(0))
     drawn = [piece for step in steps for piece in step]
-    assert 5000 <= sum(map(len, drawn)) < 5000 + 2 * 1000 and all(len(step) == distill.TEXTS for step in steps)
-    assert all(torch.equal(piece, torch.arange(int(piece[0]), int(piece[0]) + len(piece))) for piece in drawn)
+    assert 20_000 <= sum(map(len, drawn)) < 20_000 + 2 * 1000 and all(len(step) == distill.TEXTS for step in steps)
+    again = [piece for piece in drawn if not torch.equal(piece, torch.arange(int(piece[0]), int(piece[0]) + len(piece)))]
+    assert 0.1 < len(again) / len(drawn) < 0.4
+    for piece in again:
+        third = len(piece) // 3
+        assert torch.equal(piece[:-third], torch.arange(int(piece[0]), int(piece[0]) + len(piece) - third))
+        assert torch.equal(piece[-third:], piece[:third])
     lengths = [len(piece) for piece in drawn if piece[0] < 1000]
     assert min(lengths) >= 149 and max(lengths) > 400
     assert all(len(piece) >= 139 for piece in drawn if piece[0] >= 1000)  # nearly all there is
