@@ -168,7 +168,7 @@ def distill_codes(source: pathlib.Path, conversion: Conversion, texts: List[torc
     before = distill.gaps(original, converted, held_out)
     steps = distill.pieces(texts, tokens, wanted.ring, generator(wanted.seed, SEEDS - 1, 0))
     settings = {"tokens": tokens, "conversion": conversion.to_json()}
-    found = distill.distill(original, converted, steps, parts.folder / "distilled.pt", settings, progress)
+    found = distill.distill(original, converted, steps, parts.folder, settings, progress)
     after = distill.gaps(original, converted, held_out)
     path = parts.folder / "distilled.safetensors"
     save_codes(path, {**{name: values.astype(np.float32) for name, values in codes.items()}, **found})

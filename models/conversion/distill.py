@@ -5,6 +5,8 @@ from the original's predictions, and not the nats of the text, so that nothing i
 are measured on texts that are not trained on: where nats fall and the divergence does not, the model has adapted all the same.
 """
 
+import hashlib
+import json
 import math
 import pathlib
 from typing import Dict, List, NamedTuple
@@ -18,6 +20,7 @@ from models.conversion.config import Conversion
 from models.conversion.head_costs import Text, twin
 from models.conversion.model import Model
 from models.conversion.rotation import Positions
+from models.training.files import safetensors
 from models.training.progress import Progress
 
 TEXTS = 2  # of a step: its gradient is the same on any number of cores
@@ -28,6 +31,7 @@ BETAS = (0.9, 0.98)
 RATES = {"map": 1e-3, "score": 4e-3, "bias": 8e-3}  # of scores times the deviation of codewords; they fall to zero
 KEPT_EVERY = 8  # steps
 TRAINED = tuple(RATES)
+MOMENTS = ("exp_avg", "exp_avg_sq")  # that Adam keeps of each
 
 
 class Gap(NamedTuple):
@@ -136,11 +140,11 @@ def pieces(texts: List[torch.Tensor], tokens: int, ring: int, generator: torch.G
 
 
 class Training:
-    """Steps of Adam on the parameters of trained(); what it has so far is kept in a file."""
+    """Steps of Adam on the parameters of trained(). What there is so far is kept in a file of `folder`, of these settings alone."""
 
-    def __init__(self, original: Model, converted: Model, file: pathlib.Path, settings: dict):
-        self.original, self.converted, self.file, self.settings = original, converted, file, settings
-        self.steps, self.loss = 0, math.nan
+    def __init__(self, original: Model, converted: Model, folder: pathlib.Path, settings: dict):
+        self.original, self.converted, self.steps, self.loss = original, converted, 0, math.nan
+        self.file = folder / f"distilling-{hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:16]}.safetensors"
         self.parameters = trained(converted)
         config = converted.config
         self.masks = {name: narrow(config.conversion, int(name.split(".")[1]), config.kv_heads).repeat_interleave(
@@ -149,23 +153,25 @@ class Training:
         self.rates = [RATES[name.split(".")[-1]] * (deviation[name] if name.endswith("score") else 1) for name in self.parameters]
         self.optimizer = torch.optim.Adam([{"params": [parameter], "lr": rate}
                                            for parameter, rate in zip(self.parameters.values(), self.rates)], betas=BETAS)
-        if file.exists():
-            self.resume(torch.load(file))
-
-    def resume(self, kept: dict) -> None:
-        if kept["settings"] != self.settings:
-            return
-        self.steps, self.loss = kept["steps"], kept["loss"]
-        self.optimizer.load_state_dict(kept["optimizer"])
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                parameter.copy_(kept["parameters"][name])
+        if self.file.exists():
+            self.resume()
 
     def keep(self) -> None:
-        new = self.file.with_name(self.file.name + ".new")
-        torch.save({"settings": self.settings, "steps": self.steps, "loss": self.loss, "optimizer": self.optimizer.state_dict(),
-                    "parameters": {name: parameter.detach() for name, parameter in self.parameters.items()}}, new)
-        new.rename(self.file)
+        kept = {"steps": np.array(self.steps), "loss": np.array(self.loss)}
+        for name, parameter in self.parameters.items():
+            kept[name] = parameter.detach().numpy()
+            kept.update({f"{name}.{moment}": self.optimizer.state[parameter][moment].numpy() for moment in MOMENTS})
+        safetensors.save(self.file, kept)
+
+    def resume(self) -> None:
+        kept = {name: torch.from_numpy(values) for name, values in safetensors.load(self.file).items()}
+        self.steps, self.loss = int(kept["steps"]), float(kept["loss"])
+        moments = {number: {"step": torch.tensor(float(self.steps)), **{moment: kept[f"{name}.{moment}"] for moment in MOMENTS}}
+                   for number, name in enumerate(self.parameters)}
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(kept[name])
 
     def step(self, pieces: List[torch.Tensor], share: float) -> None:
         """`share` of the steps are done."""
@@ -196,10 +202,10 @@ def gaps(original: Model, converted: Model, texts: List[Text]) -> Dict[str, Gap]
     return dict(zip([text.name for text in texts], cores.each(gap, texts)))
 
 
-def distill(original: Model, converted: Model, steps: List[List[torch.Tensor]], file: pathlib.Path, settings: dict,
+def distill(original: Model, converted: Model, steps: List[List[torch.Tensor]], folder: pathlib.Path, settings: dict,
             progress: Progress) -> Dict[str, np.ndarray]:
-    """-> tensors by the names of a codes file. Goes on from `file`, where one of the same settings was stopped."""
-    training = Training(original, converted, file, {**settings, "steps": len(steps)})
+    """-> tensors by the names of a codes file. Goes on where one of the same settings was stopped in this folder."""
+    training = Training(original, converted, folder, {**settings, "steps": len(steps)})
     while training.steps < len(steps):
         training.step(steps[training.steps], training.steps / len(steps))
         if training.steps % KEPT_EVERY == 0 or training.steps == len(steps):

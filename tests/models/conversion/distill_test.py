@@ -36,9 +36,10 @@ def values(model):
     return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
 
-def trained_on(models, file, steps, **settings):
+def trained_on(models, folder, steps, **settings):
     copied = copy.deepcopy(models)
-    return distill.distill(*copied, steps, file, settings, Progress(open("/dev/null", "w", encoding="utf-8"))), copied[1]
+    folder.mkdir(exist_ok=True)
+    return distill.distill(*copied, steps, folder, settings, Progress(open("/dev/null", "w", encoding="utf-8"))), copied[1]
 
 
 def test_gradients_are_those_of_the_whole_model(models):
