@@ -1,6 +1,6 @@
 """Gives a published softmax model a state that does not grow, without training it.
 
-    scripts/convert-to-vq SOURCE OUT [--text FILE...] [--wide-heads auto|N] [--wide-ring N] [--grow] [--codes 512] [--ring 256]
+    scripts/convert-to-vq SOURCE OUT [--text FILE...] [--wide-heads auto|N] [--wide-ring N] [--grow] [--codes 512] [--ring 512]
                            [--distill-tokens N]
 
 SOURCE is a directory in Hugging Face's form of a llama, mistral, qwen2 or qwen3. Finds codes (find_codes.py), measures what it

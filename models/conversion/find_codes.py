@@ -1,6 +1,6 @@
 """Finds the codes of a softmax model, without training it: what write_directory makes a converted directory of.
 
-    python3 -m models.conversion.find_codes SOURCE CODES.safetensors --text FILE... [--tokens 8192] [--codes 512] [--ring 256]
+    python3 -m models.conversion.find_codes SOURCE CODES.safetensors --text FILE... [--tokens 8192] [--codes 512] [--ring 512]
 
 Layer by layer, of what the model sees of the texts: codewords by k-means (codewords.py), then scores by a fit of the layer's
 attention (layer_fit.py). One that was stopped goes on with the layer at which it was: what it has lies beside CODES, in a
@@ -182,7 +182,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokens", type=int, default=8192, help="of each text at most (default: %(default)s)")
     parser.add_argument("--context", type=int, help="tokens that the model was trained with (default: as its config.json says)")
     parser.add_argument("--codes", type=int, default=512, help="of each kv head (default: %(default)s)")
-    parser.add_argument("--ring", type=int, default=256, help="recent keys that stay exact (default: %(default)s)")
+    parser.add_argument("--ring", type=int, default=512, help="recent keys that stay exact (default: %(default)s)")
     parser.add_argument("--fit-steps", type=int, default=200, help="of each layer (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
 

@@ -1,6 +1,6 @@
 """Makes a converted directory of a model and the codes found for it.
 
-    python3 -m models.conversion.write_directory SOURCE CODES OUT --ring 256 --wide 8192:18.2,17.1 [--grow 20.2] [--context 8192]
+    python3 -m models.conversion.write_directory SOURCE CODES OUT --ring 512 --wide 8192:18.2,17.1 [--grow 20.2] [--context 8192]
 
 SOURCE is a directory in Hugging Face's form, CODES a file as models/conversion/codes_file.py describes. Heads are LAYER.HEAD,
 kv heads. OUT must not exist yet and is written whole or not at all; it shares the weights' files with SOURCE where the file
@@ -170,7 +170,7 @@ def main():
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("codes", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--ring", type=int, default=256, help="recent keys that a head keeps exactly (default: %(default)s)")
+    parser.add_argument("--ring", type=int, default=512, help="recent keys that a head keeps exactly (default: %(default)s)")
     parser.add_argument("--wide", type=wide_of, action="append", default=[], metavar="RING:HEADS", help="heads with a longer ring")
     parser.add_argument("--grow", type=heads_of, default=[], metavar="HEADS", help="heads that keep all keys")
     parser.add_argument("--context", type=int, help="tokens that the model was trained with (default: max_position_embeddings)")
