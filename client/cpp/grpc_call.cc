@@ -4,18 +4,16 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/cord.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "client/cpp/grpc_words.h"
 #include "client/cpp/proxy.h"
+#include "client/cpp/refusal_details.h"
 #include "client/cpp/unreachable.h"
 
 namespace tvq::client {
 namespace {
 
-constexpr char kPushback[] = "grpc-retry-pushback-ms";
-constexpr char kNever[] = "-1";  // of the pushback: not to be tried again
 constexpr char kSessionId[] = "tvq-session-id";
 constexpr size_t kMaxSessionIdBytes = 128;
 
@@ -51,15 +49,12 @@ absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& con
                      ThroughProxy(end.unconnected), " ", kIsItRunning));
   }
   if (code == absl::StatusCode::kDeadlineExceeded && end.closing) return OverranAServerThatCloses();
-  absl::Status result(code, WithoutGrpcWords(code, status.error_message()));
-  const auto& trailers = context.GetServerTrailingMetadata();
-  if (const auto it = trailers.find(kPushback); it != trailers.end()) {
-    result.SetPayload(kPushback,
-                      absl::Cord(absl::string_view(it->second.data(), it->second.size())));
-  } else if (IsTooLarge(status.error_message())) {
-    result.SetPayload(kPushback, absl::Cord(kNever));
+  if (const auto refusal = RefusalIn(status)) return WithRefusal(*refusal, status.error_message());
+  const std::string told = WithoutGrpcWords(code, status.error_message());
+  if (code == absl::StatusCode::kResourceExhausted && IsTooLarge(status.error_message())) {
+    return Refused(Reason::kMessageTooLarge, told);
   }
-  return result;
+  return absl::Status(code, told);
 }
 
 CallEnd EndOf(const Transport& transport, bool cancelled, bool answered) {
@@ -89,10 +84,9 @@ void Apply(const CallOptions& options, const Transport& transport, grpc::ClientC
 }
 
 std::optional<absl::Duration> RetryAfter(const absl::Status& status) {
-  const auto payload = status.GetPayload(kPushback);
-  int64_t ms = 0;
-  if (!payload || !absl::SimpleAtoi(std::string(*payload), &ms) || ms < 0) return std::nullopt;
-  return absl::Milliseconds(ms);
+  const std::optional<Refusal> refusal = FindRefusal(status);
+  if (!refusal || refusal->retry != Retry::kAfter) return std::nullopt;
+  return absl::Milliseconds(refusal->retry_after_ms);
 }
 
 }  // namespace tvq::client

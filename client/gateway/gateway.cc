@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/quoted.h"
+#include "base/refusal.h"
 #include "client/gateway/api/answer.h"
 #include "client/gateway/openai/json_text.h"
 #include "client/gateway/static_files.h"
@@ -22,20 +23,26 @@
 namespace tvq::gateway {
 namespace {
 
-// What cannot be put into a message of gRPC, into metadata or a deadline; empty if all can.
-std::string Problem(const Request& request, const Router::Match& match) {
-  if (match.malformed) return "the path has a % that two hexadecimal digits do not follow";
+// What cannot be put into a message of gRPC, into metadata or a deadline; OK if all can.
+absl::Status CheckHead(const Request& request, const Router::Match& match) {
+  if (match.malformed) {
+    return Refused(Reason::kValueInvalid,
+                   "the path has a % that two hexadecimal digits do not follow");
+  }
   QueryFields query;
   if (!ParseQuery(request.query, &query)) {
-    return "the query has a % that two hexadecimal digits do not follow";
+    return Refused(Reason::kValueInvalid,
+                   "the query has a % that two hexadecimal digits do not follow");
   }
   const bool is_text = std::all_of(match.fields.begin(), match.fields.end(),
                                    [](const auto& field) { return IsUtf8(field.second); }) &&
                        std::all_of(query.begin(), query.end(),
                                    [](const auto& field) { return IsUtf8(field.second); });
-  if (!is_text) return "path and query must be UTF-8";
-  if (!IsUtf8(request.Find("idempotency-key"))) return "idempotency-key: must be UTF-8";
-  return std::string(TimeoutOf(request).status().message());
+  if (!is_text) return Refused(Reason::kTextInvalid, "path and query must be UTF-8");
+  if (!IsUtf8(request.Find("idempotency-key"))) {
+    return Refused(Reason::kTextInvalid, "idempotency-key", "must be UTF-8");
+  }
+  return TimeoutOf(request).status();
 }
 
 // Whether the body is sent as it is.
@@ -166,8 +173,8 @@ asio::awaitable<void> Gateway::Answer(Exchange& exchange) {
                                     Quoted(request.method), ", only ", match.allow)));
     response.headers.push_back({"Allow", match.allow});
     co_await exchange.Respond(std::move(response));
-  } else if (const std::string problem = Problem(request, match); !problem.empty()) {
-    co_await exchange.Respond(ErrorResponse(ToApiError(absl::InvalidArgumentError(problem))));
+  } else if (const absl::Status head = CheckHead(request, match); !head.ok()) {
+    co_await exchange.Respond(ErrorResponse(ToApiError(head)));
   } else if (!IsPlain(request)) {
     Response response = ErrorResponse(HttpError(
         415, "content-encoding: must be identity or left out, for bodies are not decompressed"));

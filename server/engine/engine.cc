@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/long_slices.h"
 #include "base/quoted.h"
+#include "base/refusal.h"
 #include "server/engine/inbox.h"
 #include "server/engine/loop.h"
 #include "server/engine/memory/memory_budget.h"
@@ -149,14 +150,15 @@ class Engine::Impl {
     for (size_t i = 0; i < models.size(); ++i) {
       if (models[i].name == name) return i;
     }
-    return absl::NotFoundError(absl::StrCat("model: there is no model ", Quoted(name)));
+    return Refused(Reason::kModelUnknown, "model",
+                   absl::StrCat("there is no model ", Quoted(name)));
   }
 
   absl::StatusOr<RequestHandle> Accept(Request request) {
     const auto model = Find(request.model);
     if (!model.ok()) return model.status();
     if (request.deadline <= std::chrono::steady_clock::now()) {
-      return absl::DeadlineExceededError("the deadline passed before the request was queued");
+      return Refused(Reason::kDeadlinePassed, "the deadline passed before the request was queued");
     }
     auto submission = Prepare(std::move(request), *models[*model].model, options, budget.total());
     if (!submission.ok()) return submission.status();
@@ -241,9 +243,11 @@ absl::StatusOr<ModelCapacity> Engine::Capacity(const std::string& name, int64_t 
   const Model& model = *impl_->models[*index].model;
   const int64_t longest = model.info().config.max_position;
   if (tokens < 0 || (longest > 0 && tokens > longest)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "quoted_tokens: is ", tokens, ", must be 0",
-        longest > 0 ? absl::StrCat(" to ", longest, ", the model's context length") : " or more"));
+    return Refused(
+        Reason::kValueInvalid, "quoted_tokens",
+        absl::StrCat("is ", tokens, ", must be 0",
+                     longest > 0 ? absl::StrCat(" to ", longest, ", the model's context length")
+                                 : " or more"));
   }
   if (tokens == 0) tokens = std::max<int64_t>(1, longest);
   const int64_t bytes = model.StateBytes(tokens);

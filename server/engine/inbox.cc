@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fair_share.h"
+#include "base/refusal.h"
 
 namespace tvq {
 namespace {
@@ -20,7 +21,7 @@ int64_t PromptTokens(const Request& request) {
   return std::max<int64_t>(1, static_cast<int64_t>(request.prompt.size()) - cached);
 }
 
-absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
+absl::Status ShuttingDown() { return Refused(Reason::kStopping, "the server is shutting down"); }
 
 }  // namespace
 
@@ -54,14 +55,16 @@ absl::StatusOr<RequestHandle> Inbox::Push(Submission submission) {
 absl::Status Inbox::CheckRoom(const Submission& submission) const {
   const auto length = static_cast<int64_t>(queue_.size());
   if (length >= max_requests_) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the queue is full: ", length, " requests wait, the limit is ", max_requests_));
+    return Refused(Reason::kQueueFull,
+                   absl::StrCat("the queue is full: ", length, " requests wait, the limit is ",
+                                max_requests_));
   }
   const int64_t tokens = Tokens(submission);
   if (tokens > max_tokens_ - queued_tokens_) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the queue is full: ", length, " requests with ", queued_tokens_, " prompt tokens wait, ",
-        tokens, " more would exceed the limit of ", max_tokens_, " tokens"));
+    return Refused(Reason::kQueueFull,
+                   absl::StrCat("the queue is full: ", length, " requests with ", queued_tokens_,
+                                " prompt tokens wait, ", tokens, " more would exceed the limit of ",
+                                max_tokens_, " tokens"));
   }
   if (submission.request.owner.empty()) return absl::OkStatus();
   const FairShare requests(max_requests_, kQueueShare);
@@ -74,10 +77,11 @@ absl::Status Inbox::CheckRoom(const Submission& submission) const {
                         : requests.MayHave(mine.requests + 1, length + 1) &&
                               prompts.MayHave(mine.tokens + tokens, queued_tokens_ + tokens);
   if (!fair) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the queue is full for this key or address: ", mine.requests, " of its requests with ",
-        mine.tokens, " prompt tokens wait, of ", length, " requests with ", queued_tokens_,
-        " tokens; the rest of ", max_requests_, " and ", max_tokens_, " is for others"));
+    return Refused(Reason::kQueueFull,
+                   absl::StrCat("the queue is full for this key or address: ", mine.requests,
+                                " of its requests with ", mine.tokens, " prompt tokens wait, of ",
+                                length, " requests with ", queued_tokens_, " tokens; the rest of ",
+                                max_requests_, " and ", max_tokens_, " is for others"));
   }
   return absl::OkStatus();
 }
@@ -85,7 +89,7 @@ absl::Status Inbox::CheckRoom(const Submission& submission) const {
 void Inbox::Cancel(RequestHandle handle) {
   const std::lock_guard lock(mutex_);
   if (queue_.contains(handle)) {
-    End(handle, absl::CancelledError("the request was cancelled"));
+    End(handle, Refused(Reason::kCancelled, "the request was cancelled"));
   } else {
     news_.cancelled.push_back(handle);
   }
@@ -154,7 +158,7 @@ Inbox::News Inbox::Take(SteadyTime now) {
   const std::lock_guard lock(mutex_);
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     End(deadlines_.begin()->second,
-        absl::DeadlineExceededError("the deadline passed while the request waited"));
+        Refused(Reason::kDeadlinePassed, "the deadline passed while the request waited"));
   }
   rung_ = false;
   return std::exchange(news_, News{});

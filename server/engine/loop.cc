@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "server/engine/sequence/prompt_lookup.h"
 
 namespace tvq {
@@ -68,7 +69,7 @@ void Loop::Retire(const Inbox::News& news) {
     Settle(request);
   };
   for (ActiveRequest* r : running_.Late(now)) {
-    end(*r, absl::DeadlineExceededError("the deadline passed while the request ran"));
+    end(*r, Refused(Reason::kDeadlinePassed, "the deadline passed while the request ran"));
   }
   for (const RequestHandle handle : news.cancelled) {
     ActiveRequest* const r = running_.Find(handle);
@@ -77,9 +78,9 @@ void Loop::Retire(const Inbox::News& news) {
     Settle(*r);
   }
   for (ActiveRequest* r : running_.PausedSince(now - paused_timeout_)) {
-    end(*r,
-        absl::DeadlineExceededError(absl::StrCat(
-            "the reader took nothing of the waiting output for ", paused_timeout_.count(), " ms")));
+    end(*r, Refused(Reason::kClientStalled,
+                    absl::StrCat("the reader took nothing of the waiting output for ",
+                                 paused_timeout_.count(), " ms")));
   }
   if (news.abort) {
     for (ActiveRequest* r : running_.All()) end(*r, *news.abort);
@@ -248,8 +249,8 @@ void Loop::Diagnose(ActiveRequest& request) {
   if (!absl::IsInternal(request.outcome())) return;
   const absl::Status health = runners_[request.model()].model().Health();
   if (health.ok()) return;
-  const absl::Status failure = absl::UnavailableError(
-      absl::StrCat(health.message(), " (", request.outcome().message(), ")"));
+  const absl::Status failure = Refused(
+      Reason::kUnavailable, absl::StrCat(health.message(), " (", request.outcome().message(), ")"));
   request.Diagnose(failure);
   inbox_.Fail(failure);
 }

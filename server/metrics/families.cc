@@ -72,7 +72,7 @@ void AddServer(const MetricsSnapshot& snapshot, Families& out) {
     out.Add(static_cast<double>(count), {{"method", method}, {"code", code}});
   }
   out.Begin(MetricType::Counter, "tvq_requests_rejected_total",
-            "Calls refused before they began, by reason.");
+            "Calls that ended otherwise than OK, by reason.");
   for (const auto& [reason, count] : snapshot.rejections) {
     out.Add(static_cast<double>(count), {{"reason", reason}});
   }

@@ -31,7 +31,7 @@ struct MethodStats {
   int64_t count = 0;
 };
 
-// Calls that were refused, for this reason, before they began.
+// Calls that ended otherwise than OK, by the reason of their refusal.
 struct RejectionStats {
   std::string reason;
   int64_t count = 0;

@@ -10,9 +10,12 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "base/json.h"
+#include "base/quoted.h"
+#include "base/refusal.h"
 
 namespace tvq {
 namespace {
@@ -57,6 +60,12 @@ std::string JsonFields(const FinishedCall& call, double ms, const std::string& e
                  {"method", call.method.name},
                  {"code", absl::StatusCodeToString(call.status.code())},
                  {"ms", ms}};
+  if (!call.status.ok()) {
+    const Refusal refusal = RefusalOf(call.status);
+    fields["reason"] = InfoOf(refusal.reason).name;
+    if (!refusal.field.empty()) fields["field"] = refusal.field;
+  }
+  if (!call.caller.session_id.empty()) fields["session"] = call.caller.session_id;
   if (!error.empty()) fields["error"] = error;
   return Dump(fields).substr(1);
 }
@@ -65,13 +74,22 @@ std::string TextLine(const FinishedCall& call, double ms, const std::string& err
   std::string line = absl::StrFormat("request %s of \"%s\": %s %s after %.1f ms",
                                      call.caller.request_id, call.caller.owner, call.method.name,
                                      absl::StatusCodeToString(call.status.code()), ms);
+  if (!call.status.ok()) {
+    const Refusal refusal = RefusalOf(call.status);
+    absl::StrAppend(&line, ", ", std::string(InfoOf(refusal.reason).name));
+    if (!refusal.field.empty()) absl::StrAppend(&line, " of ", refusal.field);
+  }
+  if (!call.caller.session_id.empty()) {
+    absl::StrAppend(&line, ", session ", Quoted(call.caller.session_id));
+  }
   if (!error.empty()) line += ": " + error;
   return line;
 }
 
 spdlog::level::level_enum LevelOf(const FinishedCall& call, absl::Duration slow) {
-  if (absl::IsInternal(call.status)) return spdlog::level::err;
-  return call.took > slow ? spdlog::level::info : spdlog::level::debug;
+  if (absl::IsInternal(call.status) || absl::IsDataLoss(call.status)) return spdlog::level::err;
+  const bool session_kept_out = !call.status.ok() && !call.caller.session_id.empty();
+  return call.took > slow || session_kept_out ? spdlog::level::info : spdlog::level::debug;
 }
 
 }  // namespace

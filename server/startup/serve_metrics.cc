@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/host_port.h"
+#include "base/refusal.h"
 #include "server/rpc/listen/listening_sockets.h"
 
 namespace tvq {
@@ -53,7 +54,7 @@ MetricsSnapshot TakeSnapshot(const Measured& measured) {
     snapshot.methods.push_back({method, code, count});
   }
   for (const auto& [reason, count] : calls.rejected) {
-    snapshot.rejections.push_back({reason, count});
+    snapshot.rejections.push_back({std::string(InfoOf(reason).name), count});
   }
   snapshot.closed_connections = measured.server->closed_connections();
   return snapshot;

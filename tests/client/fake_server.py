@@ -11,7 +11,7 @@ import time
 from concurrent import futures
 
 import grpc
-from tvq.v1 import admin_pb2, generation_pb2, model_pb2, session_pb2
+from tvq.v1 import admin_pb2, generation_pb2, model_pb2, refusal_pb2, session_pb2
 
 MAGIC = b"fake snapshot "
 SERVICES = {"GenerationService": generation_pb2, "SessionService": session_pb2, "ModelService": model_pb2,
@@ -35,9 +35,23 @@ def break_calls(listener):
 
 
 class Refused(Exception):
-    def __init__(self, code, message, pushback_ms=None):
+    """A call that ends with this status; with a reason it has the details of a server's."""
+
+    def __init__(self, code, message, reason=None, field=None, retry_after_ms=None):
         super().__init__(message)
-        self.code, self.pushback_ms = code, pushback_ms
+        self.code, self.reason, self.field, self.retry_after_ms = code, reason, field, retry_after_ms
+
+    def details(self):
+        details = refusal_pb2.StatusDetails(code=self.code.value[0], message=str(self))
+        parts = [("ErrorInfo", refusal_pb2.ErrorInfo(reason=self.reason, domain="tvq"))]
+        if self.field:
+            parts.append(("BadRequest", refusal_pb2.BadRequest(field_violations=[{"field": self.field}])))
+        if self.retry_after_ms is not None:
+            delay = {"seconds": self.retry_after_ms // 1000, "nanos": self.retry_after_ms % 1000 * 1_000_000}
+            parts.append(("RetryInfo", refusal_pb2.RetryInfo(retry_delay=delay)))
+        for name, part in parts:
+            details.details.add(type_url=f"type.googleapis.com/google.rpc.{name}", value=part.SerializeToString())
+        return details.SerializeToString()
 
 
 class FakeSession:
@@ -125,8 +139,8 @@ class FakeServer:
                 raise self.refuse[name]
 
         def abort(context, refused):
-            if refused.pushback_ms is not None:
-                context.set_trailing_metadata([("grpc-retry-pushback-ms", str(refused.pushback_ms))])
+            if refused.reason is not None:
+                context.set_trailing_metadata([("grpc-status-details-bin", refused.details())])
             context.abort(refused.code, str(refused))
 
         def unary(request, context):

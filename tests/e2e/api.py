@@ -8,7 +8,7 @@ import types
 
 from server_process import ROOT
 
-NAMES = ["session", "generation", "model", "admin"]
+NAMES = ["refusal", "session", "generation", "model", "admin"]
 
 
 def generate(out):

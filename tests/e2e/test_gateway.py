@@ -176,7 +176,7 @@ def test_what_a_server_is_not_made_for_is_412(gateway):
                                  ("POST", f"{path}/append", {"text": "a", "durability": "disk"})]:
         answer = gateway.call(method, target, body)
         assert answer.status == 412, (target, answer.body)
-        assert set(answer.error) == {"message", "type", "param", "code"}
+        assert set(answer.error) == {"message", "type", "param", "code", "reason"}
     assert gateway.get(path).json["version"] == 1
 
 
@@ -212,7 +212,7 @@ def test_errors_are_openais(gateway):
             answer = gateway.post("/v1/completions", {**body, "stream": stream})
             assert (answer.status, answer.error["param"]) == (status, param), answer.body
             assert "token_ids" not in answer.error["message"] and "text:" not in answer.error["message"]
-            assert set(answer.error) == {"message", "type", "param", "code"}
+            assert set(answer.error) == {"message", "type", "param", "code", "reason"}
             assert answer.headers["Content-Type"] == "application/json"
 
 

@@ -117,13 +117,14 @@ def test_embeddings_ask_for_a_few_texts_at_once_until_the_client_hangs_up(fake):
 
 
 def test_an_error_of_one_text_ends_the_calls_of_the_others(fake):
+    from fake_server import Refused
     begun, cancelled = threading.Semaphore(0), threading.Event()
 
     def encode(request, context):
         if request.text == "bad":
             for _ in range(7):
                 begun.acquire(timeout=60)
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "text: is bad")
+            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, "text: is bad", "VALUE_INVALID", "text")
         context.add_callback(cancelled.set)
         begun.release()
         cancelled.wait(60)

@@ -155,13 +155,18 @@ def test_events_fit(gateway, document, path, schema, body):
 
 
 # What a server says, by the status that a client gets.
-REFUSALS = {400: grpc.StatusCode.INVALID_ARGUMENT, 401: grpc.StatusCode.UNAUTHENTICATED,
-            403: grpc.StatusCode.PERMISSION_DENIED, 404: grpc.StatusCode.NOT_FOUND, 409: grpc.StatusCode.ABORTED,
-            412: grpc.StatusCode.FAILED_PRECONDITION, 413: grpc.StatusCode.RESOURCE_EXHAUSTED,
-            429: grpc.StatusCode.RESOURCE_EXHAUSTED, 500: grpc.StatusCode.DATA_LOSS,
-            501: grpc.StatusCode.UNIMPLEMENTED, 503: grpc.StatusCode.UNAVAILABLE,
-            504: grpc.StatusCode.DEADLINE_EXCEEDED}
-PUSHBACK_MS = {413: -1, 429: 1500}
+REFUSALS = {400: (grpc.StatusCode.INVALID_ARGUMENT, "VALUE_INVALID"),
+            401: (grpc.StatusCode.UNAUTHENTICATED, "API_KEY_UNKNOWN"),
+            403: (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"),
+            404: (grpc.StatusCode.NOT_FOUND, "SESSION_UNKNOWN"),
+            409: (grpc.StatusCode.ABORTED, "SESSION_MOVED"),
+            412: (grpc.StatusCode.FAILED_PRECONDITION, "SNAPSHOT_FOREIGN"),
+            413: (grpc.StatusCode.RESOURCE_EXHAUSTED, "REQUEST_TOO_LARGE"),
+            429: (grpc.StatusCode.RESOURCE_EXHAUSTED, "QUEUE_FULL"),
+            500: (grpc.StatusCode.DATA_LOSS, "STORED_DATA_DAMAGED"),
+            501: (grpc.StatusCode.UNIMPLEMENTED, "METHOD_UNKNOWN"),
+            503: (grpc.StatusCode.UNAVAILABLE, "STOPPING"),
+            504: (grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_PASSED")}
 BODIES = {"/v1/completions": {"prompt": "a"}, "/v1/chat/completions": {"messages": MESSAGES},
           "/v1/embeddings": {"input": "a"}, "/v1/sessions": {}, "/v1/sessions/import": "a snapshot",
           "/v1/sessions/{id}/append": {"text": "a"}, "/v1/sessions/{id}/fork": {},
@@ -186,7 +191,8 @@ def test_every_route_has_the_errors_that_the_document_gives_it(fake, document):
                     calls = known not in ("/health", "/v1/health/live", "/v1/health/ready", "/version", "/metrics",
                                           "/openapi.json")
                     if calls and status in REFUSALS:
-                        refused = Refused(REFUSALS[status], "text: is refused", PUSHBACK_MS.get(status))
+                        code, reason = REFUSALS[status]
+                        refused = Refused(code, "text: is refused", reason, "text", 1500 if status in (429, 503) else None)
                         fake.refuse = dict.fromkeys(methods, refused)
                         yield gateway.call(method, path, body)
                         if path.endswith("completions"):

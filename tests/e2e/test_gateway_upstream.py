@@ -169,6 +169,7 @@ def test_one_of_several_prompts_fails(fake):
 
 def test_stream_begins_when_all_its_calls_have_been_accepted(fake):
     """One that is refused after another has begun is an HTTP error all the same."""
+    from fake_server import Refused
     begun, cancelled = threading.Event(), threading.Event()
     answer = fake.Generate
 
@@ -176,7 +177,7 @@ def test_stream_begins_when_all_its_calls_have_been_accepted(fake):
         if request.text == "b":
             begun.wait(60)
             time.sleep(0.2)  # so that the gateway has what the other one said
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "text: is bad")
+            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, "text: is bad", "VALUE_INVALID", "text")
         context.add_callback(cancelled.set)
         for reply in answer(request, context):
             yield reply

@@ -33,7 +33,7 @@ def test_counts_what_was_done(start):
     assert after["tvq_prompt_tokens_total"] == after["tvq_prefill_tokens_computed_total"] == len("OnceTwice")
     assert after['tvq_grpc_calls_total{method="GenerationService/Generate",code="OK"}'] == 2
     assert after['tvq_grpc_calls_total{method="GenerationService/Generate",code="INVALID_ARGUMENT"}'] == 1
-    assert after['tvq_requests_rejected_total{reason="invalid_argument"}'] == 1
+    assert after['tvq_requests_rejected_total{reason="VALUE_INVALID"}'] == 1
     for distribution, count in [("time_to_first_token", 2), ("request_queue_time", 2), ("e2e_request_latency", 2),
                                 ("inter_token_latency", 8)]:
         assert after[f"tvq_{distribution}_seconds_count"] == count
@@ -82,7 +82,7 @@ def test_refusals_by_reason(start, tmp_path):
         except grpc.RpcError:
             pass
     values = metrics.scrape()
-    for reason in ["rate_limit", "unauthenticated", "permission_denied"]:
+    for reason in ["RATE_EXCEEDED", "API_KEY_UNKNOWN", "PERMISSION_MISSING"]:
         assert values[f'tvq_requests_rejected_total{{reason="{reason}"}}'] == 1
     with pytest.raises(urllib.error.HTTPError):
         urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/other", timeout=PATIENCE_SECONDS)
@@ -100,9 +100,9 @@ def test_a_full_key_and_unknown_sessions_are_refusals(start):
         sessions.GetSession(server.api.session.GetSessionRequest(session_id="0" * 32))
     with pytest.raises(grpc.RpcError):
         sessions.ImportSession(iter([server.api.session.ImportSessionRequest(chunk=b"no snapshot")]))
-    assert metrics['tvq_requests_rejected_total{reason="capacity"}'] == 1
-    assert metrics['tvq_requests_rejected_total{reason="not_found"}'] == 1
-    assert metrics['tvq_requests_rejected_total{reason="invalid_argument"}'] == 1
+    assert metrics['tvq_requests_rejected_total{reason="SESSIONS_FULL"}'] == 1
+    assert metrics['tvq_requests_rejected_total{reason="SESSION_UNKNOWN"}'] == 1
+    assert metrics['tvq_requests_rejected_total{reason="VALUE_MISSING"}'] == 1
 
 
 def test_port_in_use_is_an_error_at_start():

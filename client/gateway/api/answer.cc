@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 
 namespace tvq::gateway {
 namespace {
@@ -26,7 +27,8 @@ absl::StatusOr<std::optional<std::chrono::milliseconds>> TimeoutOf(const Request
   if (text.empty()) return std::nullopt;
   double seconds = 0;
   if (!absl::SimpleAtod({text.data(), text.size()}, &seconds) || !(seconds > 0)) {
-    return absl::InvalidArgumentError("x-request-timeout: must be a number of seconds above 0");
+    return Refused(Reason::kValueInvalid, "x-request-timeout",
+                   "must be a number of seconds above 0");
   }
   return std::chrono::milliseconds(
       static_cast<int64_t>(std::ceil(std::min(seconds, kMaxSeconds) * 1000)));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "client/gateway/openai/json_body.h"
 #include "client/gateway/openai/sampling.h"
 
@@ -45,7 +46,9 @@ absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view id
     sampling->set_limit_to_context(true);  // an answer goes on to the end of the context
   }
   // The server takes 0 to compute a prompt alone, which is no answer.
-  if (max_tokens == 0) fields.Fail(request.max_tokens_field, "must be at least 1");
+  if (max_tokens && *max_tokens < 1) {
+    fields.Fail(request.max_tokens_field, absl::StrCat("is ", *max_tokens, ", must be at least 1"));
+  }
   sampling->clear_prompt_logprobs();
   request.n = SampleCount(*sampling);
   ReadLogprobs(fields, &request);
@@ -75,7 +78,7 @@ ApiError ToChatError(const absl::Status& status, const ChatRequest& request) {
   names.push_back({"text", wrong ? absl::StrCat("messages[", *wrong, "].content") : "messages"});
   names.push_back({"logprobs", "top_logprobs"});
   names.push_back({"max_tokens", request.max_tokens_field});
-  ApiError error = ToApiError(wrong ? absl::Status(status.code(), message) : status, names);
+  ApiError error = ToApiError(WithRefusal(RefusalOf(status), message), names);
   // Of other fields' limits.
   if (error.status == 400) RenameInMessage("max_tokens", request.max_tokens_field, &error.message);
   return error;

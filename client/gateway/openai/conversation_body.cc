@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/json.h"
+#include "base/refusal.h"
 #include "client/gateway/openai/json_text.h"
 #include "client/gateway/openai/raw_json.h"
 
@@ -17,6 +18,13 @@ namespace tvq::gateway {
 namespace {
 
 constexpr char kContent[] = "must be a string, or a list of parts of type text";
+constexpr char kOnlyTexts[] = "must be left out: this model's template only writes texts";
+
+// Null: the object does not have it.
+const Json* Member(const Json& object, const char* name) {
+  const auto found = object.find(name);  // its end of what is no object
+  return found == object.end() ? nullptr : &*found;
+}
 
 // A string, or OpenAI's list of parts, of which those of type text are known.
 bool IsText(const Json& content) {
@@ -47,12 +55,17 @@ void ReadTextMessages(const Json& list, Fields& fields, std::vector<chat::Messag
     std::string role = message.String("role").value_or("");
     if (role == "developer") role = "system";  // OpenAI's newer name
     if (role != "system" && role != "user" && role != "assistant") {
-      fields.Fail(absl::StrCat(name, ".role"), "must be system, user or assistant");
+      fields.Wrong(absl::StrCat(name, ".role"), Member(item, "role"),
+                   "must be system, user or assistant");
       return;
     }
-    const Json* const content = message.Find("content");
+    if (message.Has("tool_calls")) {
+      fields.Fail(absl::StrCat(name, ".tool_calls"), kOnlyTexts);
+      return;
+    }
+    const Json* const content = Member(item, "content");
     if (content == nullptr || !IsText(*content)) {
-      fields.Fail(absl::StrCat(name, ".content"), kContent);
+      fields.Wrong(absl::StrCat(name, ".content"), content, kContent);
       return;
     }
     messages->push_back({std::move(role), Text(*content)});
@@ -76,7 +89,7 @@ void RefuseTools(bool shows_tools, Fields& fields) {
     const Json* const value = fields.Find(name);
     if (value == nullptr || value->empty()) continue;
     if (!shows_tools && name == std::string_view("tools")) continue;
-    fields.Fail(name, "must be left out: this model's template only writes texts");
+    fields.Fail(name, kOnlyTexts);
   }
 }
 
@@ -108,11 +121,6 @@ void AppendList(std::string_view raw, const Json& list, const Write& write, std:
     write(items[i], list[i]);
   }
   *out += before == '[' ? "[]" : "]";
-}
-
-const Json* Member(const Json& object, const char* name) {
-  const auto found = object.find(name);  // its end of what is no object
-  return found == object.end() ? nullptr : &*found;
 }
 
 // The arguments of a tool call, if they are a text.
@@ -203,10 +211,12 @@ void CheckOwnMessages(const Json& list, Fields& fields) {
   for (const Json& item : list) {
     const std::string name = absl::StrCat("messages[", index++, "]");
     Fields message(item);
-    if (!message.String("role")) fields.Fail(absl::StrCat(name, ".role"), "must be a string");
+    if (!message.String("role")) {
+      fields.Wrong(absl::StrCat(name, ".role"), Member(item, "role"), "must be a string");
+    }
     const Json* const content = message.Find("content");
     if (content != nullptr && !IsText(*content)) {
-      fields.Fail(absl::StrCat(name, ".content"), kContent);
+      fields.Wrong(absl::StrCat(name, ".content"), content, kContent);
     }
   }
 }
@@ -248,9 +258,9 @@ void ReadOwn(std::string_view body, const Json& list, bool shows_tools, Fields& 
 absl::Status CheckTemplate(const v1::Model& model, const std::string& name) {
   const auto& names = model.conversation_templates();
   if (name.empty() || absl::c_linear_search(names, name)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("chat_template: must be the name of one of the model's own templates, of ",
-                   absl::StrJoin(names, ", "), ", or left out; a request brings none"));
+  return Refused(Reason::kValueInvalid, "chat_template",
+                 absl::StrCat("must be the name of one of the model's own templates, of ",
+                              absl::StrJoin(names, ", "), ", or left out; a request brings none"));
 }
 
 }  // namespace
@@ -295,8 +305,9 @@ absl::StatusOr<std::vector<chat::Place>> Ask(const v1::Model& model, BodyConvers
     return chat::Ask(model, taken.messages, call);
   }
   if (model.conversation_templates().empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model: ", model.name(),
+    return Refused(
+        Reason::kModelUnfit, "model",
+        absl::StrCat(model.name(),
                      " was not made for conversations: its files have no chat template; use "
                      "/v1/completions"));
   }

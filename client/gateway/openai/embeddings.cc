@@ -5,6 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "client/gateway/openai/json_body.h"
 #include "client/gateway/openai/json_text.h"
 
@@ -63,9 +64,9 @@ absl::StatusOr<EmbeddingsRequest> ParseEmbeddings(std::string_view body) {
 
 absl::Status CheckDimensions(const EmbeddingsRequest& request, int32_t width) {
   if (request.dimensions.value_or(width) == width) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("dimensions: is ", *request.dimensions,
-                                                 ", must be left out or ", width,
-                                                 ", the width of the model's vectors"));
+  return Refused(Reason::kValueInvalid, "dimensions",
+                 absl::StrCat("is ", *request.dimensions, ", must be left out or ", width,
+                              ", the width of the model's vectors"));
 }
 
 ApiError ToEmbeddingsError(const absl::Status& status, const EmbeddingsRequest& request,

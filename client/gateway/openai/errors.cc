@@ -3,108 +3,104 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "client/gateway/openai/json_text.h"
 
 namespace tvq::gateway {
 namespace {
 
-constexpr char kPushback[] = "grpc-retry-pushback-ms";
-
-struct Row {
-  absl::StatusCode code;
-  int http;
+// As OpenAI's service has it, where it has.
+struct Http {
+  int status;
   const char* type;
-  const char* name;
+  const char* code;
 };
 
-constexpr Row kRows[] = {
-    {absl::StatusCode::kInvalidArgument, 400, "invalid_request_error", ""},
-    {absl::StatusCode::kOutOfRange, 400, "invalid_request_error", ""},
-    {absl::StatusCode::kUnauthenticated, 401, "invalid_request_error", "invalid_api_key"},
-    {absl::StatusCode::kPermissionDenied, 403, "permission_error", "permission_denied"},
-    {absl::StatusCode::kNotFound, 404, "invalid_request_error", "not_found"},
-    {absl::StatusCode::kAborted, 409, "conflict_error", "conflict"},
-    {absl::StatusCode::kAlreadyExists, 409, "conflict_error", "already_exists"},
-    {absl::StatusCode::kFailedPrecondition, 412, "invalid_request_error", "failed_precondition"},
-    {absl::StatusCode::kResourceExhausted, 429, "rate_limit_error", "rate_limit_exceeded"},
-    {absl::StatusCode::kCancelled, 499, "cancelled_error", "cancelled"},
-    {absl::StatusCode::kDataLoss, 500, "server_error", "data_loss"},
-    {absl::StatusCode::kUnimplemented, 501, "server_error", "unimplemented"},
-    {absl::StatusCode::kUnavailable, 503, "server_error", "unavailable"},
-    {absl::StatusCode::kDeadlineExceeded, 504, "server_error", "deadline_exceeded"}};
+Http HttpOf(Reason reason) {
+  switch (reason) {
+    case Reason::kValueInvalid:
+    case Reason::kValueMissing:
+    case Reason::kValuesConflict:
+    case Reason::kTextInvalid:
+    case Reason::kMessageInvalid:
+    case Reason::kSnapshotInvalid:
+    case Reason::kIdempotencyKeyTaken:
+    case Reason::kModelUnfit:  // is wrong in the request: clients try 501 again
+      return {400, "invalid_request_error", ""};
+    case Reason::kContextTooLong:
+      return {400, "invalid_request_error", "context_length_exceeded"};
+    case Reason::kApiKeyUnknown:
+      return {401, "invalid_request_error", "invalid_api_key"};
+    case Reason::kPermissionMissing:
+      return {403, "permission_error", "permission_denied"};
+    case Reason::kModelUnknown:
+      return {404, "invalid_request_error", "model_not_found"};
+    case Reason::kSessionUnknown:
+    case Reason::kMarkUnknown:
+      return {404, "invalid_request_error", "not_found"};
+    case Reason::kSessionBusy:
+    case Reason::kSessionMoved:
+    case Reason::kFirstCallRunning:
+    case Reason::kVersionConflict:
+      return {409, "conflict_error", "conflict"};
+    case Reason::kReplyNotKept:
+    case Reason::kModelNotServed:
+    case Reason::kSnapshotForeign:
+    case Reason::kDurabilityMissing:
+    case Reason::kTranscriptMissing:
+    case Reason::kMarksFull:
+    case Reason::kCredentialsInvalid:
+    case Reason::kStateTooLarge:
+      return {412, "invalid_request_error", "failed_precondition"};
+    case Reason::kMessageTooLarge:
+    case Reason::kSnapshotTooLarge:
+    case Reason::kRequestTooLarge:
+      return {413, "invalid_request_error", "too_large"};
+    case Reason::kQueueFull:
+    case Reason::kMemoryFull:
+    case Reason::kSessionsFull:
+    case Reason::kCallsFull:
+    case Reason::kRateExceeded:
+      return {429, "rate_limit_error", "rate_limit_exceeded"};
+    case Reason::kCancelled:
+      return {499, "cancelled_error", "cancelled"};
+    case Reason::kStoredDataDamaged:
+      return {500, "server_error", "data_loss"};
+    case Reason::kNotFinite:
+    case Reason::kInternal:
+      return {500, "server_error", "internal_error"};
+    case Reason::kSessionsOff:
+    case Reason::kMethodUnknown:
+      return {501, "server_error", "unimplemented"};
+    case Reason::kStopping:
+    case Reason::kUnavailable:
+      return {503, "server_error", "unavailable"};
+    case Reason::kDeadlinePassed:
+    case Reason::kClientStalled:
+      return {504, "server_error", "deadline_exceeded"};
+  }
+  return {500, "server_error", "internal_error"};
+}
 
 bool IsFieldCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' ||
          c == '[' || c == ']';
 }
 
-// The field in front of the message's first ": ".
-std::string ParamOf(std::string_view message) {
-  const size_t colon = message.find(": ");
-  if (colon == std::string_view::npos || colon == 0 || colon > 64) return "";
-  const std::string_view field = message.substr(0, colon);
-  if (!std::all_of(field.begin(), field.end(), IsFieldCharacter)) return "";
-  return std::string(field);
-}
-
-// Of a prompt, alone or with what is before it and what may come after it; programs shorten it by
-// this word. So the server says that it has no room: beyond the model's context, its own limit or
-// its queue.
-bool IsTooLong(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) &&
-         (absl::StrContains(status.message(), ", the model's context length") ||
-          absl::StrContains(status.message(), ", the prompt tokens that may wait") ||
-          (absl::StrContains(status.message(), " tokens, ") &&
-           absl::StrContains(status.message(), ", the server's limit")));
-}
-
-// What a model cannot do is wrong in the request: clients try again what a server cannot do yet.
-bool IsUnfitModel(const absl::Status& status) {
-  return absl::IsUnimplemented(status) &&
-         ParamOf({status.message().data(), status.message().size()}) == "model";
-}
-
-// What the server says of when to come again. gRPC says nothing of it where a message is beyond a
-// limit.
-std::optional<int64_t> Pushback(const absl::Status& status) {
-  const auto payload = status.GetPayload(kPushback);
-  int64_t ms = 0;
-  if (!payload || !absl::SimpleAtoi(std::string(*payload), &ms)) return std::nullopt;
-  return ms;
-}
-
 }  // namespace
 
 ApiError ToApiError(const absl::Status& status) {
-  ApiError error;
-  error.message = std::string(status.message());
-  error.type = "server_error";
-  error.code = "internal_error";
-  const absl::StatusCode code =
-      IsUnfitModel(status) ? absl::StatusCode::kInvalidArgument : status.code();
-  for (const Row& row : kRows) {
-    if (row.code != code) continue;
-    error.status = row.http;
-    error.type = row.type;
-    error.code = row.name;
-  }
-  if (error.status < 500) error.param = ParamOf(error.message);
-  if (error.status == 404 && error.param == "model") error.code = "model_not_found";
-  if (IsTooLong(status)) error.code = "context_length_exceeded";
-  if (absl::IsResourceExhausted(status)) {
-    const std::optional<int64_t> ms = Pushback(status);
-    if (ms && *ms < 0) {
-      error.status = 413;
-      error.type = "invalid_request_error";
-      error.code = "too_large";
-    } else {
-      error.retry_after_ms = ms.value_or(1000);
-    }
-  }
-  if (error.status == 503) error.retry_after_ms = 1000;
+  const Refusal refusal = RefusalOf(status);
+  Http http = HttpOf(refusal.reason);
+  // There will never be room for it.
+  if (http.status == 429 && refusal.retry == Retry::kNever) http = HttpOf(Reason::kRequestTooLarge);
+  ApiError error{.status = http.status,
+                 .message = std::string(status.message()),
+                 .type = http.type,
+                 .code = http.code,
+                 .reason = std::string(InfoOf(refusal.reason).name)};
+  if (error.status < 500) error.param = refusal.field;
+  if (refusal.retry == Retry::kAfter) error.retry_after_ms = refusal.retry_after_ms;
   return error;
 }
 
@@ -171,18 +167,17 @@ std::string ToJson(const ApiError& error) {
   AppendJsonString(error.message, &out);
   out += R"(,"type":)";
   AppendJsonString(error.type, &out);
-  out += R"(,"param":)";
-  if (error.param.empty()) {
-    out += "null";
-  } else {
-    AppendJsonString(error.param, &out);
-  }
-  out += R"(,"code":)";
-  if (error.code.empty()) {
-    out += "null";
-  } else {
-    AppendJsonString(error.code, &out);
-  }
+  const auto append = [&out](std::string_view name, const std::string& value) {
+    out += name;
+    if (value.empty()) {
+      out += "null";
+    } else {
+      AppendJsonString(value, &out);
+    }
+  };
+  append(R"(,"param":)", error.param);
+  append(R"(,"code":)", error.code);
+  append(R"(,"reason":)", error.reason);
   out += "}}";
   return out;
 }

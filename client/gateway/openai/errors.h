@@ -15,15 +15,15 @@ namespace tvq::gateway {
 struct ApiError {
   int status = 500;  // HTTP
   std::string message;
-  std::string type;   // as OpenAI names kinds of errors
-  std::string param;  // the field that is wrong; empty: none
-  std::string code;   // a word for programs; empty: none
+  std::string type;    // as OpenAI names kinds of errors
+  std::string param;   // the field that is wrong; empty: none
+  std::string code;    // a word for programs; empty: none
+  std::string reason;  // of the table in proto/README.md; empty for an error of HTTP itself
   std::optional<int64_t> retry_after_ms;
 };
 
 // As the table in proto/README.md says, with the type and code that OpenAI's service has for it,
-// where it has. The field comes from the message, which names it first:
-// "max_tokens: ...".
+// where it has.
 ApiError ToApiError(const absl::Status& status);
 
 // What the body calls a field of the server's request.
@@ -47,7 +47,7 @@ const FieldNames& SessionFieldNames();
 // An error of HTTP itself.
 ApiError HttpError(int status, std::string_view message);
 
-// {"error":{"message":...,"type":...,"param":...,"code":...}}
+// {"error":{"message":...,"type":...,"param":...,"code":...,"reason":...}}
 std::string ToJson(const ApiError& error);
 
 }  // namespace tvq::gateway

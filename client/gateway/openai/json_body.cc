@@ -7,11 +7,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/quoted.h"
+#include "base/refusal.h"
 
 namespace tvq::gateway {
 namespace {
 
 constexpr int kMaxDepth = 32;
+
+constexpr std::string_view kLastRead = "; last read: '";
+constexpr size_t kMostShown = 40;  // of what was read last
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -86,33 +90,53 @@ std::string Shown(const Json& value) {
   return value.dump();
 }
 
-absl::Status NotJson(std::string_view body, size_t byte) {
+// The library's words without its own names for the error and what it was parsing, and with the end
+// of what it read alone, which may be a long text.
+std::string WordsOf(const Json::parse_error& error) {
+  std::string_view words = error.what();
+  words.remove_prefix(std::min(words.find("line "), words.size()));
+  const size_t read = std::min(words.find(kLastRead), words.size());
+  std::string told(words.substr(0, read));
+  const size_t what = told.find("syntax error while parsing ");
+  const size_t dash = told.find(" - ", what);
+  if (dash != std::string::npos) told.erase(what, dash + 3 - what);
+  if (read == words.size()) return told;
+  words.remove_prefix(read + kLastRead.size());
+  const size_t end = std::min(words.rfind("'; expected "), words.size() - 1);
+  told += words.substr(end + 1);
+  words = words.substr(0, end);
+  words.remove_prefix(words.size() - std::min(words.size(), kMostShown));
+  return absl::StrCat(told, "; the last that was read is ", Quoted(words));
+}
+
+absl::Status NotJson(std::string_view body, const Json::parse_error& error) {
   if (body.empty()) {
-    return absl::InvalidArgumentError("the body is empty, must be a JSON object");
+    return Refused(Reason::kMessageInvalid, "the body is empty, must be a JSON object");
   }
-  if (byte > body.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the body is not valid JSON: it ends at byte ",
-                                                   body.size(), ", before it is complete"));
+  if (error.byte > body.size()) {
+    return Refused(Reason::kMessageInvalid,
+                   absl::StrCat("the body is not valid JSON: it ends at byte ", body.size(),
+                                ", before it is complete"));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the body is not valid JSON in UTF-8: error at byte ", byte));
+  return Refused(Reason::kMessageInvalid,
+                 absl::StrCat("the body is not valid JSON in UTF-8: ", WordsOf(error)));
 }
 
 }  // namespace
 
 absl::StatusOr<Json> ParseObject(std::string_view body) {
   if (Count(body).deepest > kMaxDepth) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the body has more than ", kMaxDepth, " levels of lists and objects"));
+    return Refused(Reason::kMessageInvalid, absl::StrCat("the body has more than ", kMaxDepth,
+                                                         " levels of lists and objects"));
   }
   try {
     Json json = Json::parse(body);
     if (json.is_object()) return json;
-    return absl::InvalidArgumentError("the body must be a JSON object");
+    return Refused(Reason::kMessageInvalid, "the body must be a JSON object");
   } catch (const Json::parse_error& error) {
-    return NotJson(body, error.byte);
+    return NotJson(body, error);
   } catch (const Json::exception&) {
-    return absl::InvalidArgumentError("the body has a number that is too large");
+    return Refused(Reason::kMessageInvalid, "the body has a number that is too large");
   }
 }
 
@@ -141,25 +165,26 @@ const Json* Fields::Find(const char* name) const {
 
 void Fields::Fail(std::string_view name, std::string_view wanted) {
   if (!status_.ok()) return;
-  status_ = absl::InvalidArgumentError(absl::StrCat(prefix_, Absl(name), ": ", Absl(wanted)));
+  status_ = Refused(Reason::kValueInvalid, absl::StrCat(prefix_, Absl(name)), wanted);
 }
 
-std::nullopt_t Fields::Wrong(std::string_view name, const Json& value, std::string_view wanted) {
-  if (status_.ok()) Fail(name, absl::StrCat("is ", Shown(value), ", ", Absl(wanted)));
+std::nullopt_t Fields::Wrong(std::string_view name, const Json* value, std::string_view wanted) {
+  const std::string is = value == nullptr ? "is missing" : absl::StrCat("is ", Shown(*value));
+  if (status_.ok()) Fail(name, absl::StrCat(is, ", ", Absl(wanted)));
   return std::nullopt;
 }
 
 std::optional<std::string> Fields::String(const char* name) {
   const Json* value = Find(name);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_string()) return Wrong(name, *value, "must be a string");
+  if (!value->is_string()) return Wrong(name, value, "must be a string");
   return value->get<std::string>();
 }
 
 std::optional<bool> Fields::Bool(const char* name) {
   const Json* value = Find(name);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_boolean()) return Wrong(name, *value, "must be true or false");
+  if (!value->is_boolean()) return Wrong(name, value, "must be true or false");
   return value->get<bool>();
 }
 
@@ -167,7 +192,7 @@ std::optional<int64_t> Fields::Int(const char* name) {
   const Json* value = Find(name);
   if (value == nullptr) return std::nullopt;
   const std::optional<int64_t> number = AsInt64(*value);
-  if (!number) return Wrong(name, *value, "must be an integer of 64 bits");
+  if (!number) return Wrong(name, value, "must be an integer of 64 bits");
   return number;
 }
 
@@ -183,7 +208,7 @@ std::optional<int32_t> Fields::Int32(const char* name) {
   const Json* value = Find(name);
   if (value == nullptr) return std::nullopt;
   const std::optional<int32_t> number = AsInt32(*value);
-  if (!number) return Wrong(name, *value, "must be an integer of 32 bits");
+  if (!number) return Wrong(name, value, "must be an integer of 32 bits");
   return number;
 }
 
@@ -192,13 +217,13 @@ std::optional<float> Fields::Float(const char* name) {
   if (!number) return std::nullopt;
   // What is beyond a float's range, JSON's numbers being finite.
   if (std::isfinite(static_cast<float>(*number))) return static_cast<float>(*number);
-  return Wrong(name, *Find(name), "must be a number of 32 bits");
+  return Wrong(name, Find(name), "must be a number of 32 bits");
 }
 
 std::optional<double> Fields::Number(const char* name) {
   const Json* value = Find(name);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_number()) return Wrong(name, *value, "must be a number");
+  if (!value->is_number()) return Wrong(name, value, "must be a number");
   return value->get<double>();
 }
 
@@ -207,14 +232,14 @@ std::vector<int32_t> Fields::Ints(const char* name) {
   const Json* value = Find(name);
   if (value == nullptr) return numbers;
   if (!value->is_array()) {
-    Wrong(name, *value, "must be a list of integers");
+    Wrong(name, value, "must be a list of integers");
     return numbers;
   }
   numbers.reserve(value->size());
   for (const Json& item : *value) {
     const std::optional<int32_t> number = AsInt32(item);
     if (!number) {
-      Wrong(absl::StrCat(name, "[", numbers.size(), "]"), item, "must be an integer of 32 bits");
+      Wrong(absl::StrCat(name, "[", numbers.size(), "]"), &item, "must be an integer of 32 bits");
       return numbers;
     }
     numbers.push_back(*number);
@@ -228,12 +253,12 @@ std::vector<std::string> Fields::Strings(const char* name) {
   if (value->is_string()) return {value->get<std::string>()};
   std::vector<std::string> strings;
   if (!value->is_array()) {
-    Wrong(name, *value, "must be a string or a list of strings");
+    Wrong(name, value, "must be a string or a list of strings");
     return strings;
   }
   for (const Json& item : *value) {
     if (!item.is_string()) {
-      Wrong(absl::StrCat(name, "[", strings.size(), "]"), item, "must be a string");
+      Wrong(absl::StrCat(name, "[", strings.size(), "]"), &item, "must be a string");
       return strings;
     }
     strings.push_back(item.get<std::string>());
@@ -244,7 +269,7 @@ std::vector<std::string> Fields::Strings(const char* name) {
 const Json* Fields::Object(const char* name) {
   const Json* value = Find(name);
   if (value == nullptr || value->is_object()) return value;
-  Wrong(name, *value, "must be an object");
+  Wrong(name, value, "must be an object");
   return nullptr;
 }
 

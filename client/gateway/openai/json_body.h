@@ -53,13 +53,12 @@ class Fields {
 
   // Says that a field is wrong: `wanted` is such as "must be a string".
   void Fail(std::string_view name, std::string_view wanted);
+  // Says also what the field is instead; `value`: null if it is left out.
+  std::nullopt_t Wrong(std::string_view name, const Json* value, std::string_view wanted);
 
   const absl::Status& status() const { return status_; }
 
  private:
-  // Says also what it is.
-  std::nullopt_t Wrong(std::string_view name, const Json& value, std::string_view wanted);
-
   const Json& object_;
   const std::string prefix_;
   absl::Status status_;

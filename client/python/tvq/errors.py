@@ -7,15 +7,20 @@ from typing import Optional
 import grpc
 
 from tvq.grpc_words import unwrapped, without_grpc_words
+from tvq.v1 import refusal_pb2
 
 
 class Error(Exception):
-    """A call failed. `code` is gRPC's name of the reason, such as "NOT_FOUND"."""
+    """A call failed. `code` is gRPC's, such as "NOT_FOUND"; `reason` the server's, such as "SESSION_UNKNOWN" (proto/README.md has
+    all), or None if it did not say; `field` the one of the request that is to blame, or None."""
 
-    def __init__(self, message: str, code: str, retry_after: Optional[float] = None) -> None:
+    def __init__(self, message: str, code: str, retry_after: Optional[float] = None, reason: Optional[str] = None,
+                 field: Optional[str] = None) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
+        self.reason = reason
+        self.field = field
         #: Seconds the server asks to wait before trying again; None: it did not say, or said never.
         self.retry_after = retry_after
 
@@ -104,14 +109,30 @@ def from_rpc(error: grpc.RpcError, answered: bool = False) -> Error:
     stopped = unwrapped(error.details() or "").startswith(("Channel closed", "Locally"))
     if code == grpc.StatusCode.CANCELLED and not stopped:
         return _given_up(answered or bool(error.initial_metadata()))
-    retry_after = None
-    for key, value in error.trailing_metadata() or ():
-        if key == "grpc-retry-pushback-ms" and int(value) >= 0:
-            retry_after = int(value) / 1000
+    refusal = _refusal(error)
     message = without_grpc_words(code, error.details() or "")
     if code == grpc.StatusCode.UNAUTHENTICATED and "this server needs a key" in message:
         message = "This server needs a key: Client(api_key=...)"
-    return _CLASSES.get(code, Error)(message, code.name, retry_after)
+    return _CLASSES.get(code, Error)(message, code.name, **refusal)
+
+
+def _refusal(error: grpc.RpcError) -> dict:
+    """What the details of the status say, as arguments of Error."""
+    details = refusal_pb2.StatusDetails()
+    for key, value in error.trailing_metadata() or ():
+        if key == "grpc-status-details-bin":
+            details.ParseFromString(value)
+    found = {}
+    for detail in details.details:
+        kind = detail.type_url.rpartition("/")[2]
+        if kind == "google.rpc.ErrorInfo":
+            found["reason"] = refusal_pb2.ErrorInfo.FromString(detail.value).reason
+        elif kind == "google.rpc.BadRequest":
+            found["field"] = refusal_pb2.BadRequest.FromString(detail.value).field_violations[0].field
+        elif kind == "google.rpc.RetryInfo":
+            delay = refusal_pb2.RetryInfo.FromString(detail.value).retry_delay
+            found["retry_after"] = delay.seconds + delay.nanos / 1e9
+    return found
 
 
 def _given_up(begun: bool) -> Error:

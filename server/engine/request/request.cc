@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "kernels/ops/sample.h"
 #include "models/runtime/begin_id.h"
 
@@ -15,8 +16,8 @@ namespace {
 
 template <typename T>
 absl::Status Wrong(std::string_view field, const T& value, std::string_view must) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(std::string(field), ": value is ", value, ", must be ", std::string(must)));
+  return Refused(Reason::kValueInvalid, field,
+                 absl::StrCat("value is ", value, ", must be ", std::string(must)));
 }
 
 // False for NaN.
@@ -73,14 +74,15 @@ absl::Status CheckPromptLogprobs(const SamplingParams& p, const char* field) {
 
 absl::Status CheckStops(const SamplingParams& p) {
   if (static_cast<int64_t>(p.stop.size()) > kMaxStopStrings) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("stop: has ", p.stop.size(), " strings, must be at most ", kMaxStopStrings));
+    return Refused(
+        Reason::kValueInvalid, "stop",
+        absl::StrCat("has ", p.stop.size(), " strings, must be at most ", kMaxStopStrings));
   }
   for (size_t i = 0; i < p.stop.size(); ++i) {
     const auto size = static_cast<int64_t>(p.stop[i].size());
     if (size == 0 || size > kMaxStopStringBytes) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "stop[", i, "]: has ", size, " bytes, must have 1 to ", kMaxStopStringBytes));
+      return Refused(Reason::kValueInvalid, absl::StrCat("stop[", i, "]"),
+                     absl::StrCat("has ", size, " bytes, must have 1 to ", kMaxStopStringBytes));
     }
   }
   return absl::OkStatus();
@@ -89,17 +91,17 @@ absl::Status CheckStops(const SamplingParams& p) {
 bool IsId(int32_t id, int64_t vocab) { return id >= 0 && id < vocab; }
 
 absl::Status WrongId(std::string_view field, int32_t id, int64_t vocab) {
-  return absl::InvalidArgumentError(absl::StrCat(std::string(field), ": token id is ", id,
-                                                 ", must be in [0, ", vocab,
-                                                 "), the model's vocabulary"));
+  return Refused(
+      Reason::kValueInvalid, field,
+      absl::StrCat("token id is ", id, ", must be in [0, ", vocab, "), the model's vocabulary"));
 }
 
 // Longer lists could only repeat themselves, at the loop's expense.
 absl::Status CheckListSize(std::string_view field, size_t size, int64_t vocab) {
   if (static_cast<int64_t>(size) <= vocab) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(std::string(field), ": has ", size,
-                                                 " entries, must have at most ", vocab,
-                                                 ", one for each id of the vocabulary"));
+  return Refused(Reason::kValueInvalid, field,
+                 absl::StrCat("has ", size, " entries, must have at most ", vocab,
+                              ", one for each id of the vocabulary"));
 }
 
 absl::Status CheckIds(std::string_view field, const std::vector<int32_t>& ids, int64_t vocab) {
@@ -135,9 +137,8 @@ absl::Status CheckAllowed(const SamplingParams& p, const std::vector<int32_t>& e
   if (!std::all_of(p.allowed_token_ids.begin(), p.allowed_token_ids.end(), ends)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      "allowed_token_ids: every id ends the output, must allow another one while min_tokens is "
-      "above 0");
+  return Refused(Reason::kValuesConflict, "allowed_token_ids",
+                 "every id ends the output, must allow another one while min_tokens is above 0");
 }
 
 absl::Status CheckLength(const Request& request, const ModelInfo& model) {
@@ -149,9 +150,9 @@ absl::Status CheckLength(const Request& request, const ModelInfo& model) {
   const int64_t max_tokens = generates ? request.sampling.max_tokens : 0;
   if (before + prompt + max_tokens <= limit) return absl::OkStatus();
   if (before == 0 && !generates) {
-    return absl::InvalidArgumentError(absl::StrCat(request.prompt_field, ": has ", prompt,
-                                                   " tokens, must be at most ", limit,
-                                                   ", the model's context length"));
+    return Refused(Reason::kContextTooLong, request.prompt_field,
+                   absl::StrCat("has ", prompt, " tokens, must be at most ", limit,
+                                ", the model's context length"));
   }
   std::string more;
   if (max_tokens == 1) {
@@ -161,8 +162,9 @@ absl::Status CheckLength(const Request& request, const ModelInfo& model) {
   } else if (generates) {
     more = absl::StrCat(", and max_tokens is ", max_tokens);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(request.prompt_field, ": has ", prompt, " tokens",
+  return Refused(
+      Reason::kContextTooLong, request.prompt_field,
+      absl::StrCat("has ", prompt, " tokens",
                    before > 0 ? absl::StrCat(", the context before it has ", before) : "", more,
                    "; together they must be at most ", limit, ", the model's context length"));
 }
@@ -174,8 +176,8 @@ absl::Status CheckStart(const Request& request, const ModelInfo& model) {
   const int64_t vocab = model.config.vocab_size;
   if (auto s = CheckIds("start.pending", start.pending, vocab); !s.ok()) return s;
   if (start.logits && static_cast<int64_t>(start.logits->size()) != vocab) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("start.logits: has ", start.logits->size(), " numbers, must have ", vocab));
+    return Refused(Reason::kValueInvalid, "start.logits",
+                   absl::StrCat("has ", start.logits->size(), " numbers, must have ", vocab));
   }
   if (start.position < 0 || (start.position > 0) != (start.source != nullptr)) {
     return Wrong("start.position", start.position, "above 0 with a source, 0 without one");
@@ -190,7 +192,8 @@ absl::Status CheckStart(const Request& request, const ModelInfo& model) {
     if (Scores(request)) return Wrong("start.prompt_tokens", start.prompt_tokens, "0 to score");
   }
   if (Scores(request) && start.position > 0 && start.pending.empty() && !start.logits) {
-    return absl::InvalidArgumentError("start.logits: are missing, must predict the first token");
+    return Refused(Reason::kValueInvalid, "start.logits",
+                   "are missing, must predict the first token");
   }
   return absl::OkStatus();
 }
@@ -203,8 +206,8 @@ absl::Status CheckPrompt(const Request& request, const ModelInfo& model) {
       (!request.start->pending.empty() || request.start->logits)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(request.prompt_field, ": is empty, must have at least one token"));
+  return Refused(Reason::kValueMissing, request.prompt_field,
+                 "is empty, must have at least one token");
 }
 
 absl::Status CheckMarks(const Request& request, const ModelInfo& model) {
@@ -222,10 +225,10 @@ absl::Status CheckMarks(const Request& request, const ModelInfo& model) {
 
 absl::Status CheckModel(const Request& request, const ModelInfo& model) {
   if ((request.purpose == Purpose::kEncode) != model.predicts) return absl::OkStatus();
-  return absl::UnimplementedError(
-      model.predicts
-          ? absl::StrCat("model: a ", model.family, " encodes nothing; it generates and scores")
-          : absl::StrCat("model: a ", model.family, " encodes; it predicts no tokens"));
+  return Refused(Reason::kModelUnfit, "model",
+                 absl::StrCat("a ", model.family,
+                              model.predicts ? " encodes nothing; it generates and scores"
+                                             : " encodes; it predicts no tokens"));
 }
 
 absl::Status CheckPurpose(const Request& request, const ModelInfo& model) {

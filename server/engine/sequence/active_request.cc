@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "base/utf8.h"
 
 namespace tvq {
@@ -170,7 +171,7 @@ absl::Status ActiveRequest::DeliverVectors() {
   absl::Status s = encoder.Read(*prompt_->state(), request().mean, vectors);
   if (!s.ok()) return s;
   if (!std::all_of(vectors.begin(), vectors.end(), [](float v) { return std::isfinite(v); })) {
-    return absl::InternalError("the vectors are not finite");
+    return Refused(Reason::kNotFinite, "the vectors are not finite");
   }
   request().sink->OnEncoded(std::move(vectors));
   return absl::OkStatus();
@@ -230,7 +231,7 @@ void ActiveRequest::KeepLogits(std::vector<float> logits) {
   if (std::all_of(logits.begin(), logits.end(), [](float l) { return std::isfinite(l); })) {
     last_logits_ = std::move(logits);
   } else {
-    End(absl::InternalError("the logits after the last token are not finite"));
+    End(Refused(Reason::kNotFinite, "the logits after the last token are not finite"));
   }
 }
 
@@ -281,7 +282,7 @@ void ActiveRequest::Cancel() {
   if (!done() && request().keep && request().keep_on_cancel && !sequences_.empty()) {
     Keep(sequences_[0].TakeHeld(), sequences_.data());
   }
-  End(absl::CancelledError("the request was cancelled"));
+  End(Refused(Reason::kCancelled, "the request was cancelled"));
 }
 
 int64_t ActiveRequest::Unfinished() const {

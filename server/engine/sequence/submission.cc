@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "models/runtime/begin_id.h"
 
 namespace tvq {
@@ -47,16 +48,18 @@ absl::Status CheckFitsQueue(const Request& request, const EngineOptions& limits)
   const auto tokens = static_cast<int64_t>(request.prompt.size());
   const int64_t most = limits.max_num_queued_tokens;
   if (tokens > most) {
-    return absl::InvalidArgumentError(absl::StrCat(request.prompt_field, ": has ", tokens,
-                                                   " tokens, must have at most ", most,
-                                                   ", the prompt tokens that may wait"));
+    return Refused(Reason::kContextTooLong, request.prompt_field,
+                   absl::StrCat("has ", tokens, " tokens, must have at most ", most,
+                                ", the prompt tokens that may wait"));
   }
   const int64_t kept = KeptTokens(request);
   if (kept <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "stop, stop_token_ids, allowed_token_ids and logit_bias: count as ", kept - tokens,
-      " prompt tokens for the memory that they take, and the prompt has ", tokens,
-      "; together they must be at most ", most, ", as many as may wait"));
+  return Refused(
+      Reason::kValueInvalid, "stop",
+      absl::StrCat("with stop_token_ids, allowed_token_ids and logit_bias it counts as ",
+                   kept - tokens,
+                   " prompt tokens for the memory that they take, and the prompt has ", tokens,
+                   "; together they must be at most ", most, ", as many as may wait"));
 }
 
 // The states a request may come to hold: what is admitted never has to make room again.
@@ -65,8 +68,8 @@ absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
   const int64_t sequences = Sequences(request);
   const int64_t of_owner = request.owner_limits.max_num_admitted_seqs;
   const auto n_above = [&](int64_t limit, const char* what) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("n: value is ", sequences, ", must be at most ", limit, ", ", what));
+    return Refused(Reason::kValueInvalid, "n",
+                   absl::StrCat("value is ", sequences, ", must be at most ", limit, ", ", what));
   };
   if (sequences > limits.max_num_seqs) {
     return n_above(limits.max_num_seqs, "the sequences that compute in one step");
@@ -80,7 +83,8 @@ absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
   const int64_t tokens = MostTokens(request);
   const int64_t each = model.StateBytes(tokens);
   if (each > budget / sequences) {
-    return absl::ResourceExhaustedError(
+    return Refused(
+        Reason::kRequestTooLarge,
         absl::StrCat("the request needs ", sequences, " x ", each, " bytes of state for ", tokens,
                      " tokens, the whole budget is ", budget, " bytes"));
   }
@@ -93,9 +97,9 @@ absl::StatusOr<Need> ExactNeed(const Request& request, const Model& model,
 absl::Status CheckEcho(const std::string& text, int32_t n) {
   const auto bytes = static_cast<int64_t>(text.size());
   if (bytes <= kMaxEchoBytes / n) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("echo: the prompt's text has ", bytes,
-                                                 " bytes and n is ", n,
-                                                 "; the product must be at most ", kMaxEchoBytes));
+  return Refused(Reason::kValueInvalid, "echo",
+                 absl::StrCat("the prompt's text has ", bytes, " bytes and n is ", n,
+                              "; the product must be at most ", kMaxEchoBytes));
 }
 
 absl::Status PrepareGeneration(const Model& model, Submission& s) {

@@ -30,6 +30,7 @@ struct Caller {
   bool admin = false;    // the key has the admin permission
   bool sessions = true;  // the key has the sessions permission
   std::string request_id;
+  std::string session_id;  // that the call names, for logs
 };
 
 }  // namespace tvq

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "base/refusal.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/session_convert.h"
 #include "server/rpc/wire/status.h"
@@ -24,31 +25,32 @@ void AppendCall::Begin(const grpc::ByteBuffer& request) {
   const auto status =
       context().session_tasks->TrySchedule(caller().sharer, kSessionTaskBytes + request.Length(),
                                            [self = Self(), request] { self->Open(request); });
-  if (!status.ok()) GiveUp(status, /*busy=*/true);
+  if (!status.ok()) Fail(status);
 }
 
 void AppendCall::Open(const grpc::ByteBuffer& bytes) {
-  if (rpc()->IsCancelled()) return GiveUp(absl::CancelledError("the call was cancelled"));
+  if (rpc()->IsCancelled()) return Fail(Refused(Reason::kCancelled, "the call was cancelled"));
   v1::AppendSessionRequest message;
-  if (auto status = ParseMessage(bytes, &message); !status.ok()) return GiveUp(status);
+  if (auto status = ParseMessage(bytes, &message); !status.ok()) return Fail(status);
+  OfSession(message.session().session_id());
   const auto call = ToSessionCall(message, caller().owner);
-  if (!call.ok()) return GiveUp(call.status());
+  if (!call.ok()) return Fail(call.status());
   auto session = SessionUse::Open(context().sessions, *call, /*commit_on_cancel=*/false);
-  if (!session.ok()) return GiveUp(session.status(), /*busy=*/true);
+  if (!session.ok()) return Fail(session.status());
   session_ = *std::move(session);
   const auto replay = session_->Replay();
-  if (!replay.ok()) return GiveUp(replay.status());
+  if (!replay.ok()) return Fail(replay.status());
   if (*replay) return Replay(**replay);
   const auto model = FindModel(context().engine->models(), "", session_->record());
-  if (!model.ok()) return GiveUp(model.status());
+  if (!model.ok()) return Fail(model.status());
   auto request = ToRequest(message, **model, context().limits, StartOf(&session_->record()));
-  if (!request.ok()) return GiveUp(request.status());
+  if (!request.ok()) return Fail(request.status());
   Submit(*std::move(request));
 }
 
 void AppendCall::Replay(const std::string& reply) {
   v1::AppendSessionResponse response;
-  if (auto status = ParseReply(reply, &response); !status.ok()) return GiveUp(status);
+  if (auto status = ParseReply(reply, &response); !status.ok()) return Fail(status);
   response.mutable_session()->set_persisted_version(session_->record().persisted_version);
   Reply(response);
 }
@@ -56,18 +58,19 @@ void AppendCall::Replay(const std::string& reply) {
 void AppendCall::Submit(Request request) {
   tokens_ = static_cast<int64_t>(request.prompt.size());
   if (auto status = session_->Continue(&request); !status.ok()) {
-    return GiveUp(status, /*busy=*/true);
+    return Fail(status);
   }
   const absl::Status status =
       in_engine_.Submit(std::move(request), caller(), Self(), rpc(), context().sessions);
-  if (!status.ok()) GiveUp(status);
+  if (!status.ok()) Fail(status);
 }
 
 void AppendCall::OnEnd(const absl::Status& status, const Usage&) {
   context().session_tasks->Schedule(caller().sharer, [self = Self(), status] {
     if (!status.ok() || self->rpc()->IsCancelled() ||
         !self->session_->HasEnd(SessionUse::Outcome::kDone)) {
-      return self->Fail(status.ok() ? absl::CancelledError("the call was cancelled") : status);
+      return self->Fail(status.ok() ? Refused(Reason::kCancelled, "the call was cancelled")
+                                    : status);
     }
     self->Commit();
   });
@@ -78,17 +81,9 @@ void AppendCall::Commit() {
   *response.mutable_session() = session_->Next();
   response.set_tokens(tokens_);
   const auto position = session_->Commit(response.SerializeAsString());
-  if (!position.ok()) {
-    AddRetryPushback(position.status(), /*fits_idle_server=*/true, rpc());
-    return Fail(position.status());
-  }
+  if (!position.ok()) return Fail(position.status());
   *response.mutable_session() = *position;
   Reply(response);
-}
-
-void AppendCall::GiveUp(const absl::Status& status, bool busy) {
-  session_ = nullptr;
-  Refuse(status, busy);
 }
 
 void AppendCall::Fail(const absl::Status& status) {

@@ -48,8 +48,7 @@ class AppendCall : public UnaryReactor, public RequestSink {
   void Replay(const std::string& reply);
   void Submit(Request request);
   void Commit();
-  // Let go of the session, before the client hears of it and tries again.
-  void GiveUp(const absl::Status& status, bool busy = false);
+  // Lets go of the session, before the client hears of it and tries again.
   void Fail(const absl::Status& status);
   void Reply(const v1::AppendSessionResponse& response);
 

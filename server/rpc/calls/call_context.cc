@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/strings/str_format.h"
+#include "base/refusal.h"
 
 namespace tvq {
 namespace {
@@ -18,13 +19,13 @@ bool IsRequestId(std::string_view id) {
 }  // namespace
 
 absl::Status NoSessions() {
-  return absl::UnimplementedError(
-      "session: this server keeps no sessions; send the whole prompt and leave the field unset");
+  return Refused(Reason::kSessionsOff, "session",
+                 "this server keeps no sessions; send the whole prompt and leave the field unset");
 }
 
 absl::Status CheckNotDraining(const CallContext& context) {
   if (!*context.draining) return absl::OkStatus();
-  return absl::UnavailableError("the server is stopping");
+  return Refused(Reason::kStopping, "the server is stopping");
 }
 
 std::string RequestId(const grpc::ServerContextBase& context) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "server/rpc/access/peer_network.h"
 #include "server/rpc/calls/call_context.h"
 #include "server/rpc/wire/status.h"
@@ -37,14 +38,11 @@ const char* Name(Permission permission) {
 
 }  // namespace
 
-CallGate::CallGate(CallGateOptions options, CallRecorder* recorder)
-    : options_(std::move(options)),
-      recorder_(recorder),
-      limiter_(options_.max_requests_per_second) {}
+CallGate::CallGate(CallGateOptions options)
+    : options_(std::move(options)), limiter_(options_.max_requests_per_second) {}
 
-absl::StatusOr<std::unique_ptr<CallGate>> CallGate::Create(const CallGateOptions& options,
-                                                           CallRecorder* recorder) {
-  std::unique_ptr<CallGate> gate(new CallGate(options, recorder));
+absl::StatusOr<std::unique_ptr<CallGate>> CallGate::Create(const CallGateOptions& options) {
+  std::unique_ptr<CallGate> gate(new CallGate(options));
   auto keys = gate->ReadKeys();
   if (!keys.ok()) return keys.status();
   gate->UseKeys(*std::move(keys));
@@ -54,19 +52,16 @@ absl::StatusOr<std::unique_ptr<CallGate>> CallGate::Create(const CallGateOptions
 absl::Status CallGate::Admit(const MethodInfo& method, grpc::ServerContextBase* rpc,
                              Caller* caller) {
   caller->request_id = RequestId(*rpc);
-  if (auto status = Authorize(method, Authorization(*rpc), caller); !status.ok()) {
-    recorder_->Rejected(status, /*draining=*/false);
-    return status;
-  }
+  if (auto status = Authorize(method, Authorization(*rpc), caller); !status.ok()) return status;
   // Sessions and prefixes are of keys, or of all. Turns and shares are of keys, or of networks.
   caller->sharer = has_keys() ? caller->owner : NetworkOfPeer(rpc->peer());
   if (has_keys()) key_holders_.Add(rpc->peer());
   if (method.permission == Permission::kAdmin) return absl::OkStatus();  // needed most under load
   const auto wait = limiter_.Take(caller->sharer, std::chrono::steady_clock::now());
   if (!wait) return absl::OkStatus();
-  recorder_->RejectedByRate();
-  rpc->AddTrailingMetadata(kRetryPushbackTrailer, std::to_string(wait->count()));
-  return absl::ResourceExhaustedError(
+  return Refused(
+      Refusal{
+          .reason = Reason::kRateExceeded, .retry = Retry::kAfter, .retry_after_ms = wait->count()},
       absl::StrCat("more than ", options_.max_requests_per_second, " requests per second of this ",
                    has_keys() ? "key" : "address", "; try again in ", wait->count(), " ms"));
 }
@@ -80,14 +75,17 @@ absl::Status CallGate::Authorize(const MethodInfo& method,
   if (!authorization || authorization->size() <= kScheme.size() ||
       !absl::EqualsIgnoreCase(std::string(authorization->substr(0, kScheme.size())),
                               std::string(kScheme))) {
-    return absl::UnauthenticatedError(
-        "authorization: this server needs a key, sent once as \"authorization: Bearer KEY\"");
+    return Refused(Reason::kApiKeyUnknown, "authorization",
+                   "this server needs a key, sent once as \"authorization: Bearer KEY\"");
   }
   const ApiKey* const key = keys->Find(authorization->substr(kScheme.size()));
-  if (key == nullptr) return absl::UnauthenticatedError("authorization: the key is not known here");
+  if (key == nullptr) {
+    return Refused(Reason::kApiKeyUnknown, "authorization", "the key is not known here");
+  }
   if (!key->Allows(method.permission)) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "authorization: the key ", key->name, " lacks the permission ", Name(method.permission)));
+    return Refused(
+        Reason::kPermissionMissing, "authorization",
+        absl::StrCat("the key ", key->name, " lacks the permission ", Name(method.permission)));
   }
   caller->owner = key->name;
   caller->limits = key->LimitsOver(options_.limits);

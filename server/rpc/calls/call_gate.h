@@ -15,7 +15,6 @@
 #include "absl/synchronization/mutex.h"
 #include "server/rpc/access/api_keys.h"
 #include "server/rpc/access/caller.h"
-#include "server/rpc/calls/call_recorder.h"
 #include "server/rpc/limits/connections/key_holders.h"
 #include "server/rpc/limits/rate_limiter.h"
 
@@ -31,14 +30,12 @@ struct CallGateOptions {
 // Any thread.
 class CallGate {
  public:
-  // Errors of ApiKeys::Read. `recorder`, which hears of the calls refused, must outlive the gate.
-  static absl::StatusOr<std::unique_ptr<CallGate>> Create(const CallGateOptions& options,
-                                                          CallRecorder* recorder);
+  // Errors of ApiKeys::Read.
+  static absl::StatusOr<std::unique_ptr<CallGate>> Create(const CallGateOptions& options);
 
   // Before anything else of a call is looked at: UNAUTHENTICATED without a key of the file,
-  // PERMISSION_DENIED when the key does not allow the method, RESOURCE_EXHAUSTED, with the trailer
-  // that says when to try again, when the caller's requests come too fast. Sets the request id in
-  // any case, the rest when the call is accepted.
+  // PERMISSION_DENIED when the key does not allow the method, RESOURCE_EXHAUSTED when the caller's
+  // requests come too fast. Sets the request id in any case, the rest when the call is accepted.
   absl::Status Admit(const MethodInfo& method, grpc::ServerContextBase* rpc, Caller* caller);
 
   // The part of Admit that keys decide. `authorization`: the metadata's value; unset if the call
@@ -56,12 +53,11 @@ class CallGate {
   void UseKeys(std::shared_ptr<const ApiKeys> keys);
 
  private:
-  CallGate(CallGateOptions options, CallRecorder* recorder);
+  explicit CallGate(CallGateOptions options);
 
   std::shared_ptr<const ApiKeys> keys() const;
 
   const CallGateOptions options_;
-  CallRecorder* const recorder_;
   RateLimiter limiter_;
   KeyHolders key_holders_;
   mutable absl::Mutex mutex_;

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/refusal.h"
 #include "server/rpc/access/caller.h"
 
 namespace tvq {
@@ -32,11 +33,11 @@ struct CallCounts {
     int64_t count;
   };
   struct Rejected {
-    std::string reason;
+    Reason reason;
     int64_t count;
   };
   std::vector<Finished> finished;  // those that occurred
-  std::vector<Rejected> rejected;
+  std::vector<Rejected> rejected;  // of those, all that are not OK
 };
 
 // Any thread.
@@ -49,20 +50,13 @@ class CallRecorder {
   // Every call of ours, once.
   void Finished(const FinishedCall& call);
 
-  // A call that was refused before it began; the status with which it ends says why, together with
-  // whether the server is `draining`.
-  void Rejected(const absl::Status& status, bool draining);
-  void RejectedByRate();
-
   CallCounts counts() const;
 
  private:
-  void Rejected(const char* reason);
-
   const Log log_;
   mutable absl::Mutex mutex_;
   std::map<std::pair<std::string, absl::StatusCode>, int64_t> finished_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, int64_t> rejected_ ABSL_GUARDED_BY(mutex_);
+  std::map<Reason, int64_t> rejected_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tvq

@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -14,6 +16,8 @@
 #include "server/rpc/wire/status.h"
 
 namespace tvq {
+
+inline constexpr size_t kMaxLoggedId = 128;
 
 // What every call does at its beginning and at its end. One thread at a time.
 class CallScope {
@@ -29,24 +33,20 @@ class CallScope {
     const bool counts = method_.permission != Permission::kAdmin;  // those are needed under load
     if (!counts) return absl::OkStatus();
     share_ = ByteQuota::Share(context_.calls, caller_.sharer);
-    auto status = share_.Add(1);
-    if (status.ok()) return status;
-    Refuse(status);
-    AddRetryPushback(status, /*fits_idle_server=*/true, rpc_);
-    return status;
+    return share_.Add(1);
   }
 
-  // Of a call that does not begin, though its caller may call. Before End.
-  void Refuse(const absl::Status& status) const {
-    context_.recorder->Rejected(status, *context_.draining);
-  }
-
-  // What to Finish with, right then.
+  // What to Finish with, right then; of a call that is not done, with the trailer that goes along.
   grpc::Status End(const absl::Status& status) const {
     context_.recorder->Finished(
         {method_, caller_, status, absl::FromChrono(std::chrono::steady_clock::now() - start_)});
+    if (!status.ok()) AddRetryPushback(status, rpc_);
     return ToGrpc(status);
   }
+
+  // Names the session that the call is about, for logs: what the client sent, perhaps no id. Before
+  // End.
+  void OfSession(const std::string& id) { caller_.session_id = id.substr(0, kMaxLoggedId); }
 
   // Nothing is left but what the client may read. Any thread, after Begin; Done does it otherwise.
   void Worked() {
@@ -60,7 +60,7 @@ class CallScope {
     context_.open_calls->End();
   }
 
-  // Constant after Begin.
+  // Constant after Begin, but for OfSession.
   const Caller& caller() const { return caller_; }
   const MethodInfo& method() const { return method_; }
 

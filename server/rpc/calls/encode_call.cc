@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/status.h"
 #include "server/rpc/wire/wire.h"
@@ -30,15 +31,15 @@ void EncodeCall::Begin(const grpc::ByteBuffer& in) {
   // The copy shares the bytes.
   const auto status = context().workers->TrySchedule(caller().sharer, in.Length(),
                                                      [self = Self(), in] { self->Open(in); });
-  if (!status.ok()) Refuse(status, /*busy=*/true);
+  if (!status.ok()) End(status);
 }
 
 void EncodeCall::Open(const grpc::ByteBuffer& bytes) {
   v1::EncodeRequest message;
-  absl::Status status = rpc()->IsCancelled() ? absl::CancelledError("the call was cancelled")
+  absl::Status status = rpc()->IsCancelled() ? Refused(Reason::kCancelled, "the call was cancelled")
                                              : ParseMessage(bytes, &message);
   if (status.ok()) status = Submit(message);
-  if (!status.ok()) Refuse(status, /*busy=*/false);
+  if (!status.ok()) End(status);
 }
 
 absl::Status EncodeCall::Submit(const v1::EncodeRequest& message) {
@@ -46,22 +47,23 @@ absl::Status EncodeCall::Submit(const v1::EncodeRequest& message) {
   if (!model.ok()) return model.status();
   Encoder* const encoder = (*model)->model->encoder();
   if (encoder == nullptr) {
-    return absl::UnimplementedError(
-        absl::StrCat("model: \"", (*model)->name, "\" has no encoder; it generates and scores"));
+    return Refused(
+        Reason::kModelUnfit, "model",
+        absl::StrCat("\"", (*model)->name, "\" has no encoder; it generates and scores"));
   }
   absl::StatusOr<Request> request = ToRequest(message, **model, context().limits);
   if (!request.ok()) return request.status();
   width_ = encoder->width();
   const int64_t tokens = MostTokens(*request);
   if (!request->mean && tokens > kMostNumbers / width_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(request->prompt_field, ": has ", tokens, " tokens, whose vectors of ", width_,
+    return Refused(
+        Reason::kValueInvalid, request->prompt_field,
+        absl::StrCat("has ", tokens, " tokens, whose vectors of ", width_,
                      " numbers no message holds; ask for their mean, or for parts of at most ",
                      kMostNumbers / width_));
   }
   const int64_t numbers = (request->mean ? 1 : tokens) * width_;
   const auto room = TakeRoom(numbers * static_cast<int64_t>(sizeof(float)) + kAroundVectors);
-  AddRetryPushback(room, /*fits_idle_server=*/true, rpc());
   if (!room.ok()) return room;
   return in_engine_.Submit(*std::move(request), caller(), Self(), rpc());
 }

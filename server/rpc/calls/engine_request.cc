@@ -4,10 +4,20 @@
 #include <string>
 #include <utility>
 
+#include "base/refusal.h"
 #include "server/rpc/wire/convert.h"
-#include "server/rpc/wire/status.h"
 
 namespace tvq {
+namespace {
+
+// Of what an idle server would have no room for either.
+absl::Status Hopeless(const absl::Status& status) {
+  Refusal refusal = RefusalOf(status);
+  refusal.retry = Retry::kNever;
+  return WithRefusal(refusal, MessageOf(status));
+}
+
+}  // namespace
 
 absl::Status EngineRequest::Submit(Request request, const Caller& caller,
                                    std::shared_ptr<RequestSink> sink, grpc::ServerContextBase* rpc,
@@ -25,8 +35,8 @@ absl::Status EngineRequest::Submit(Request request, const Caller& caller,
   const absl::StatusOr<RequestHandle> handle = engine_->Submit(std::move(request));
   if (!handle.ok()) {
     const absl::StatusOr<ModelCapacity> capacity = engine_->Capacity(model, tokens);
-    AddRetryPushback(handle.status(), capacity.ok() && sequences <= capacity->max_sessions, rpc);
-    return handle.status();
+    return capacity.ok() && sequences <= capacity->max_sessions ? handle.status()
+                                                                : Hopeless(handle.status());
   }
   bool cancelled;
   {

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/session_convert.h"
 #include "server/rpc/wire/status.h"
@@ -14,8 +15,8 @@ namespace {
 absl::Status CheckMayUseSessions(const CallContext& context, const Caller& caller) {
   if (context.sessions == nullptr) return NoSessions();
   if (caller.sessions) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat("session: the key ", caller.owner, " lacks the permission sessions"));
+  return Refused(Reason::kPermissionMissing, "session",
+                 absl::StrCat("the key ", caller.owner, " lacks the permission sessions"));
 }
 
 // A client's own deadline comes to the server as a cancellation, and before the server's: that is
@@ -40,23 +41,24 @@ void RequestCall::Begin() {
 
 void RequestCall::OnWorkers(size_t bytes, std::function<void()> task) {
   const auto status = context().workers->TrySchedule(caller().sharer, bytes, std::move(task));
-  if (!status.ok()) GiveUp(status, /*busy=*/true);
+  if (!status.ok()) GiveUp(status);
 }
 
 void RequestCall::OnSessionThreads(size_t bytes, std::function<void()> task) {
   const auto status = context().session_tasks->TrySchedule(
       caller().sharer, kSessionTaskBytes + bytes, std::move(task));
-  if (!status.ok()) GiveUp(status, /*busy=*/true);
+  if (!status.ok()) GiveUp(status);
 }
 
 void RequestCall::Open(const grpc::ByteBuffer& bytes) {
-  if (broken_since()) return GiveUp(absl::CancelledError("the call was cancelled"));
+  if (broken_since()) return GiveUp(Refused(Reason::kCancelled, "the call was cancelled"));
   if (auto status = Parse(bytes); !status.ok()) return GiveUp(status);
   const size_t size = bytes.Length();
   const v1::SessionCall* const session = SessionField();
   if (session == nullptr) {
     return size > kInlineRequestBytes ? Prepare(size) : PrepareOnWorkersIfSlow(size);
   }
+  OfSession(session->session_id());
   if (auto status = CheckMayUseSessions(context(), caller()); !status.ok()) return GiveUp(status);
   auto call = ToSessionCall(*session, CallHash(), caller().owner);
   if (!call.ok()) return GiveUp(call.status());
@@ -66,9 +68,9 @@ void RequestCall::Open(const grpc::ByteBuffer& bytes) {
 }
 
 void RequestCall::OpenSession(const SessionCall& call, bool commit_on_cancel, size_t bytes) {
-  if (broken_since()) return GiveUp(absl::CancelledError("the call was cancelled"));
+  if (broken_since()) return GiveUp(Refused(Reason::kCancelled, "the call was cancelled"));
   auto session = SessionUse::Open(context().sessions, call, commit_on_cancel);
-  if (!session.ok()) return GiveUp(session.status(), /*busy=*/true);
+  if (!session.ok()) return GiveUp(session.status());
   session_ = *std::move(session);
   const auto replay = session_->Replay();
   if (!replay.ok()) return GiveUp(replay.status());
@@ -80,7 +82,7 @@ void RequestCall::AnswerRetry(const std::string& reply) {
   auto message = Replay(reply, session_->record().persisted_version);
   if (!message.ok()) return GiveUp(message.status());
   const auto room = TakeRoom(static_cast<int64_t>(message->Length()));
-  if (!room.ok()) return GiveUp(room, /*busy=*/true);
+  if (!room.ok()) return GiveUp(room);
   session_ = nullptr;
   Answer(*message);
 }
@@ -91,19 +93,19 @@ void RequestCall::PrepareOnWorkersIfSlow(size_t bytes) {
 }
 
 void RequestCall::Prepare(size_t bytes) {
-  if (broken_since()) return GiveUp(absl::CancelledError("the call was cancelled"));
+  if (broken_since()) return GiveUp(Refused(Reason::kCancelled, "the call was cancelled"));
   if (auto status = PrepareToConvert(session_.get()); !status.ok()) return GiveUp(status);
   if (session_ == nullptr) return ConvertAndSubmit();
   OnSessionThreads(bytes, [self = Self()] { self->ConvertAndSubmit(); });
 }
 
 void RequestCall::ConvertAndSubmit() {
-  if (broken_since()) return GiveUp(absl::CancelledError("the call was cancelled"));
+  if (broken_since()) return GiveUp(Refused(Reason::kCancelled, "the call was cancelled"));
   absl::StatusOr<Request> request = Convert(session_.get());
   if (!request.ok()) return GiveUp(request.status());
   if (session_ != nullptr) {
     if (auto status = session_->Continue(&*request); !status.ok()) {
-      return GiveUp(status, /*busy=*/true);
+      return GiveUp(status);
     }
   }
   if (auto status = Submit(*std::move(request)); !status.ok()) GiveUp(status);
@@ -115,10 +117,9 @@ absl::StatusOr<const ServedModel*> RequestCall::Model(const std::string& name,
   return session != nullptr ? FindModel(models, name, session->record()) : FindModel(models, name);
 }
 
-void RequestCall::GiveUp(const absl::Status& status, bool busy) {
+void RequestCall::GiveUp(const absl::Status& status) {
   session_ = nullptr;  // before the client hears of it and tries again
-  if (busy) AddRetryPushback(status, /*fits_idle_server=*/true, rpc());
-  Refuse(status);
+  End(status);
 }
 
 void RequestCall::Settle(const absl::Status& status, const Usage& usage) {
@@ -139,16 +140,14 @@ SessionUse::Outcome RequestCall::Outcome(const absl::Status& status) const {
 void RequestCall::CommitSession(const absl::Status& status, const Usage& usage) {
   if (!session_->HasEnd(Outcome(status))) {
     session_ = nullptr;
-    return Conclude(status.ok() ? absl::CancelledError("the call was cancelled") : status, usage);
+    return Conclude(status.ok() ? Refused(Reason::kCancelled, "the call was cancelled") : status,
+                    usage);
   }
   std::optional<std::string> reply;
   if (session_->keeps_reply()) reply = Reply(usage, session_->Next());
   auto position = session_->Commit(std::move(reply));
   session_ = nullptr;
-  if (!position.ok()) {
-    AddRetryPushback(position.status(), /*fits_idle_server=*/true, rpc());
-    return Conclude(position.status(), usage);
-  }
+  if (!position.ok()) return Conclude(position.status(), usage);
   Conclude(status, usage, *std::move(position));
 }
 

@@ -79,7 +79,7 @@ class RequestCall : public StreamCall<QueuedStream> {
   // What became of the call for its session.
   SessionUse::Outcome Outcome(const absl::Status& status) const;
   // Refuses the call and lets go of its session. `busy`: it may work later.
-  void GiveUp(const absl::Status& status, bool busy = false);
+  void GiveUp(const absl::Status& status);
 
   const SteadyTime began_ = std::chrono::steady_clock::now();
   // From the lease to the commit; the thread that has the call at its beginning, the loop, the task

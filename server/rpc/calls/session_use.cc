@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "server/rpc/wire/session_convert.h"
 
 namespace tvq {
@@ -17,8 +18,8 @@ constexpr char kWhole = '=';
 constexpr char kTooLarge = '!';
 
 absl::Status Damaged() {
-  return absl::DataLossError(
-      "session.idempotency_key: what the first call was answered is damaged");
+  return Refused(Reason::kStoredDataDamaged, "session.idempotency_key",
+                 "what the first call was answered is damaged");
 }
 
 }  // namespace
@@ -43,10 +44,11 @@ absl::StatusOr<std::optional<std::string>> SessionUse::Replay() const {
   if (mark != kTooLarge) return Damaged();
   v1::SessionPosition position;
   if (auto status = ParseReply(kept->substr(1), &position); !status.ok()) return status;
-  return absl::FailedPreconditionError(
-      absl::StrCat("session.idempotency_key: the first call was done and committed version ",
-                   position.version(), " at position ", position.position(),
-                   ", but its output has more than ", kMaxReplyBytes, " bytes and was not kept"));
+  return Refused(
+      Reason::kReplyNotKept, "session.idempotency_key",
+      absl::StrCat("the first call was done and committed version ", position.version(),
+                   " at position ", position.position(), ", but its output has more than ",
+                   kMaxReplyBytes, " bytes and was not kept"));
 }
 
 absl::StatusOr<ConversationTurn> SessionUse::GoOn(const ConversationWriter& writer,

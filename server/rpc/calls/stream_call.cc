@@ -42,12 +42,6 @@ absl::Status StreamCall<Reactor>::Submit(Request request) {
 }
 
 template <typename Reactor>
-void StreamCall<Reactor>::Refuse(const absl::Status& status) {
-  scope_.Refuse(status);
-  End(status);
-}
-
-template <typename Reactor>
 absl::Status StreamCall<Reactor>::TakeRoom(int64_t bytes) {
   if (bytes <= kUncountedBytes) return absl::OkStatus();
   if (output_room_.bytes() == 0) {
@@ -160,10 +154,9 @@ void StreamCall<Reactor>::CountWaiting() {
     reader_.Arm(std::min(kPatienceWithoutRoom, context_.stall_timeout), this->shared_from_this());
   }
   if (!done_->ok()) return;
-  done_ = absl::ResourceExhaustedError(
-      absl::StrCat("the request has ended, but its reader is behind by ", bytes,
-                   " bytes, for which there is no room: ", room.message()));
-  AddRetryPushback(*done_, /*fits_idle_server=*/true, rpc_);
+  done_ = Refused(Reason::kMemoryFull,
+                  absl::StrCat("the request has ended, but its reader is behind by ", bytes,
+                               " bytes, for which there is no room: ", room.message()));
 }
 
 template <typename Reactor>

@@ -94,10 +94,10 @@ class StreamCall : public Reactor,
  protected:
   // First of all; the call keeps itself alive from here on. False: it is refused.
   bool Admit();
-  // Hands the request to the engine. On an error there will be no output: Refuse.
+  // Hands the request to the engine. On an error there will be no output: End.
   absl::Status Submit(Request request);
-  // Refuses a call that has not begun.
-  void Refuse(const absl::Status& status);
+  // Ends a call that is not in the engine.
+  void End(const absl::Status& status);
   // Takes room for so much output, if it counts, until gRPC is done with the call.
   // RESOURCE_EXHAUSTED of ByteQuota. One thread at a time.
   absl::Status TakeRoom(int64_t bytes);
@@ -123,6 +123,8 @@ class StreamCall : public Reactor,
   // After everything else.
   virtual void FinishCall(const absl::Status& status);
 
+  void OfSession(const std::string& id) { scope_.OfSession(id); }
+
   const CallContext& context() const { return context_; }
   grpc::ServerContextBase* rpc() const { return rpc_; }
   const CallScope& scope() const { return scope_; }
@@ -135,8 +137,6 @@ class StreamCall : public Reactor,
   std::optional<SteadyTime> broken_since() const;
 
  private:
-  // Ends a call that is not in the engine.
-  void End(const absl::Status& status);
   void OnOperationDone(bool ok);
   void ScheduleWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The same once the writer is rung.

@@ -53,26 +53,32 @@ class UnaryCall final : public UnaryReactor {
       if (auto status = context().session_tasks->TrySchedule(caller().sharer,
                                                              kSessionTaskBytes + in->Length(), run);
           !status.ok()) {
-        Refuse(status, /*busy=*/true);
+        End(status);
       }
     } else if (where == RunOn::kThisThread && in->Length() <= kInlineRequestBytes) {
       run();
     } else if (auto status = context().workers->TrySchedule(caller().sharer, in->Length(), run);
                !status.ok()) {
-      Refuse(status, /*busy=*/true);
+      End(status);
     }
   }
 
  private:
   void Run(const grpc::ByteBuffer& in) {
-    absl::Status status =
-        rpc()->IsCancelled() ? absl::CancelledError("the call was cancelled") : absl::OkStatus();
+    absl::Status status = rpc()->IsCancelled()
+                              ? Refused(Reason::kCancelled, "the call was cancelled")
+                              : absl::OkStatus();
     Request request;
     if (status.ok()) status = ParseMessage(in, &request);
+    if constexpr (requires { request.session_id(); }) {
+      OfSession(request.session_id());
+    } else if constexpr (requires { request.session().session_id(); }) {
+      OfSession(request.session().session_id());
+    }
     if (status.ok()) status = TakeRoom(room_(request));
     Response response;
     if (status.ok()) status = handle_(caller(), request, &response);
-    if (!status.ok()) return Refuse(status, /*busy=*/true);
+    if (!status.ok()) return End(status);
     Answer(response);
   }
 

@@ -16,12 +16,6 @@ bool UnaryReactor::Admit() {
   return admitted.ok();
 }
 
-void UnaryReactor::Refuse(const absl::Status& status, bool busy) {
-  scope_.Refuse(status);
-  if (busy) AddRetryPushback(status, /*fits_idle_server=*/true, rpc_);
-  End(status);
-}
-
 void UnaryReactor::End(const absl::Status& status) {
   scope_.Worked();
   Finish(scope_.End(status));
@@ -35,7 +29,7 @@ absl::Status UnaryReactor::TakeRoom(int64_t bytes) {
 
 void UnaryReactor::Answer(const google::protobuf::Message& message) {
   if (auto room = TakeRoom(static_cast<int64_t>(message.ByteSizeLong())); !room.ok()) {
-    return Refuse(room, /*busy=*/true);
+    return End(room);
   }
   auto bytes = SerializeMessage(message);
   if (!bytes.ok()) return End(bytes.status());

@@ -44,9 +44,7 @@ class UnaryReactor : public grpc::ServerUnaryReactor,
  protected:
   // First of all. False: the call has ended.
   bool Admit();
-  // Ends an admitted call that has done nothing. `busy`: it may work later.
-  void Refuse(const absl::Status& status, bool busy);
-  // Ends any other, not with OK.
+  // Ends an admitted call, not with OK.
   void End(const absl::Status& status);
   // Takes room for an answer of so many bytes, if it may be larger than those that are not counted,
   // until gRPC is done with the call. RESOURCE_EXHAUSTED of ByteQuota.
@@ -54,6 +52,8 @@ class UnaryReactor : public grpc::ServerUnaryReactor,
   // Ends it with an answer, or with the error of one that is too large, or that there is no room
   // for. Calls that do what cannot be undone take room before they do it, or have small answers.
   void Answer(const google::protobuf::Message& message);
+
+  void OfSession(const std::string& id) { scope_.OfSession(id); }
 
   const CallContext& context() const { return context_; }
   grpc::CallbackServerContext* rpc() const { return rpc_; }

@@ -39,10 +39,12 @@ absl::Status ByteQuota::Take(const std::string& owner, int64_t has, int64_t more
                                 : fair_.MayHave(mine + more, taken_ + more);
   if (!fair) {
     const bool full = more > total_ - taken_;
-    return absl::ResourceExhaustedError(absl::StrCat(
-        what_, " take ", taken_, " ", unit_, ", ", mine, " of them this key's or address's; ", more,
-        " more would exceed ", full ? "" : "its part of ", "the limit of ", total_,
-        mine > 0 ? "; try again when some of its own have ended" : "; try again"));
+    return Refused(
+        reason_,
+        absl::StrCat(what_, " take ", taken_, " ", unit_, ", ", mine,
+                     " of them this key's or address's; ", more, " more would exceed ",
+                     full ? "" : "its part of ", "the limit of ", total_,
+                     mine > 0 ? "; try again when some of its own have ended" : "; try again"));
   }
   taken_ += more;
   owners_[owner] = mine + more;

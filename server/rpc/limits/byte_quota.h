@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "base/fair_share.h"
+#include "base/refusal.h"
 
 namespace tvq {
 
@@ -18,10 +19,12 @@ namespace tvq {
 // leave; if no other keeps anything, more than the whole quota. Any thread.
 class ByteQuota {
  public:
-  // `what` keeps bytes, in the plural and as errors name it; a literal. `unit`, another, is what
-  // counts instead of bytes where all keep the same.
-  ByteQuota(const char* what, int64_t bytes, const char* unit = "bytes")
-      : what_(what), unit_(unit), total_(bytes), fair_(bytes, 15) {}
+  // `what` keeps bytes, in the plural and as errors name it; a literal.
+  ByteQuota(const char* what, int64_t bytes)
+      : ByteQuota(what, bytes, "bytes", Reason::kMemoryFull) {}
+  // Of what counts `unit`, another literal, instead of bytes, since all keep the same.
+  ByteQuota(const char* what, int64_t most, const char* unit, Reason reason)
+      : what_(what), unit_(unit), reason_(reason), total_(most), fair_(most, 15) {}
 
   // What one call keeps, given back by the destructor. One thread at a time.
   class Share {
@@ -32,7 +35,7 @@ class ByteQuota {
     Share(Share&& other) noexcept;
     Share& operator=(Share&& other) noexcept;
 
-    // RESOURCE_EXHAUSTED, and it stays as it was, if there is no room for so many more, or none for
+    // Refused, and it stays as it was, if there is no room for so many more, or none for
     // this owner. Says how much is taken, whose limit that is, and what would help.
     absl::Status Add(int64_t bytes);
     int64_t bytes() const { return bytes_; }
@@ -52,6 +55,7 @@ class ByteQuota {
 
   const char* const what_;
   const char* const unit_;
+  const Reason reason_;
   const int64_t total_;
   const FairShare fair_;
   absl::Mutex mutex_;

@@ -13,15 +13,17 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "server/rpc/wire/grpc_time.h"
 
 namespace tvq {
 
 // How a call ends whose client let the server wait for too long.
 inline absl::Status Stalled(std::chrono::milliseconds timeout) {
-  return absl::DeadlineExceededError(absl::StrCat(
-      "the snapshot waited for ", std::chrono::duration_cast<std::chrono::seconds>(timeout).count(),
-      " s for the client"));
+  return Refused(Reason::kClientStalled,
+                 absl::StrCat("the snapshot waited for ",
+                              std::chrono::duration_cast<std::chrono::seconds>(timeout).count(),
+                              " s for the client"));
 }
 
 // Watches operations, one after the other, that wait for a client. Arm and Disarm: one thread at a

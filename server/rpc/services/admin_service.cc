@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/refusal.h"
 #include "server/rpc/calls/call_scope.h"
 #include "server/rpc/calls/unary_call.h"
 #include "server/rpc/services/drain_convert.h"
@@ -17,7 +18,7 @@ constexpr MethodInfo kReloadCredentials{"AdminService/ReloadCredentials", Permis
 
 // A file is wrong, not the call.
 absl::Status FailedReload(const absl::Status& status) {
-  return absl::FailedPreconditionError(status.message());
+  return Refused(Reason::kCredentialsInvalid, MessageOf(status));
 }
 
 // One AdoptSession call, which is told what to do instead.
@@ -27,10 +28,10 @@ class AdoptCall final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
       : scope_(context, kAdopt, rpc) {
     absl::Status status = scope_.Begin();
     if (status.ok()) {
-      status = absl::UnimplementedError(
+      status = Refused(
+          Reason::kMethodUnknown,
           "no server takes a session over: let them share a Redis (--redis), start one in the "
           "directory of another (--session-dir), or use ExportSession and ImportSession");
-      scope_.Refuse(status);
     }
     Finish(scope_.End(status));
   }

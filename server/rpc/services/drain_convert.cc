@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 
 namespace tvq {
 namespace {
@@ -15,16 +16,17 @@ constexpr int64_t kMaxTimeoutSeconds = 86'400;
 
 absl::StatusOr<DrainOrder> ToDrainOrder(const v1::DrainRequest& message) {
   if (!message.peer().empty()) {
-    return absl::InvalidArgumentError(
-        "peer: must be empty, a server sends its sessions to no other; --redis is for shared ones");
+    return Refused(
+        Reason::kValueInvalid, "peer",
+        "must be empty, a server sends its sessions to no other; --redis is for shared ones");
   }
   DrainOrder order;
   if (!message.has_timeout()) return order;
   const int64_t seconds = message.timeout().seconds();
   const int32_t nanos = message.timeout().nanos();
   if (seconds < 0 || seconds > kMaxTimeoutSeconds || nanos < 0 || nanos > 999'999'999) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("timeout: must be between 0 and ", kMaxTimeoutSeconds, " seconds"));
+    return Refused(Reason::kValueInvalid, "timeout",
+                   absl::StrCat("must be between 0 and ", kMaxTimeoutSeconds, " seconds"));
   }
   order.timeout = std::chrono::seconds(seconds) + std::chrono::nanoseconds(nanos);
   return order;

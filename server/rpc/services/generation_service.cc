@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "models/runtime/begin_id.h"
 #include "server/rpc/calls/encode_call.h"
 #include "server/rpc/calls/generate_call.h"
@@ -90,8 +91,7 @@ absl::Status DetokenizeIds(const CallContext& context, const v1::DetokenizeReque
   const std::vector<int32_t> ids(request.token_ids().begin(), request.token_ids().end());
   auto text = (*model)->model->tokenizer().Decode(ids);
   if (!text.ok()) {
-    return absl::Status(text.status().code(),
-                        absl::StrCat("token_ids: ", std::string(text.status().message())));
+    return Refused(Reason::kValueInvalid, "token_ids", MessageOf(text.status()));
   }
   response->set_text(*std::move(text));
   return absl::OkStatus();

@@ -154,7 +154,7 @@ class Server::Impl {
         tls_(std::move(parts.tls)),
         credentials_(gate_.get(), tls_.get()),
         calls_("open calls", std::max(options.max_open_calls, 2 * options.connections.max_streams),
-               "places"),
+               "places", Reason::kCallsFull),
         uploads_("snapshots on their way in", UploadBytes(sessions, options)),
         vectors_("vectors that are asked for, or wait for their clients,",
                  options.max_vector_bytes),
@@ -342,7 +342,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Engine* engine, SessionSto
                                                       ServerDescription description,
                                                       const ServerOptions& options) {
   Impl::Parts parts{.recorder = std::make_unique<CallRecorder>(options.log_call)};
-  auto gate = CallGate::Create(options.gate, parts.recorder.get());
+  auto gate = CallGate::Create(options.gate);
   if (!gate.ok()) return gate.status();
   parts.gate = *std::move(gate);
   if (options.tls.enabled()) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "server/rpc/calls/append_call.h"
 #include "server/rpc/calls/snapshots/export_call.h"
 #include "server/rpc/calls/snapshots/import_call.h"
@@ -60,8 +61,8 @@ absl::Status Get(const CallContext& context, const Caller& caller,
   ToProto(transcript->view, response->mutable_session());
   const int64_t start = request.transcript_start(), size = transcript->tokens.size();
   if (start < 0 || start > size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("transcript_start: is ", start, ", must be 0 to ", size));
+    return Refused(Reason::kValueInvalid, "transcript_start",
+                   absl::StrCat("is ", start, ", must be 0 to ", size));
   }
   const std::vector<int32_t> ids =
       transcript->tokens.Ids(start, std::min(kMostTranscriptIds, size - start));

@@ -2,25 +2,42 @@
 
 #include <google/protobuf/descriptor.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/quoted.h"
+#include "base/refusal.h"
 
 namespace tvq {
 namespace {
 
-// The writer names fields as templates know them, if it names any. What a template does too long
-// it would do so again.
-absl::Status Named(const absl::Status& status) {
-  const std::string message(status.message());
-  const std::string_view field = std::string_view(message).substr(0, message.find_first_of(":[."));
+// The part of a message that names a field as templates know it, "messages[0].role" of
+// "messages[0].role: is missing"; empty: it names none.
+std::string_view FieldIn(std::string_view message) {
+  const std::string_view path = message.substr(0, message.find(": "));
+  const std::string_view field = path.substr(0, path.find_first_of("[."));
+  const bool is_path = std::all_of(path.begin(), path.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '[' ||
+           c == ']';
+  });
   const bool known = v1::Conversation::descriptor()->FindFieldByName(std::string(field)) != nullptr;
-  const absl::StatusCode code =
-      absl::IsResourceExhausted(status) ? absl::StatusCode::kInvalidArgument : status.code();
-  return absl::Status(code, absl::StrCat("conversation", known ? "." : ": ", message));
+  return is_path && known && path.size() < message.size() ? path : std::string_view();
+}
+
+// Of the writer, which is a library of its own and names fields in its messages. What a template
+// does too long it would do so again.
+absl::Status Named(const absl::Status& status) {
+  const std::string_view message = MessageOf(status);
+  const Reason reason =
+      absl::IsResourceExhausted(status) ? Reason::kValueInvalid : RefusalOf(status).reason;
+  const std::string_view field = FieldIn(message);
+  if (field.empty()) return Refused(reason, "conversation", message);
+  return Refused(reason, absl::StrCat("conversation.", std::string(field)),
+                 message.substr(field.size() + 2));
 }
 
 }  // namespace
@@ -29,8 +46,9 @@ absl::Status CheckConversation(const v1::Conversation& message, const ServedMode
                                const RequestLimits& limits) {
   const ModelInfo& info = model.model->info();
   if (info.conversations == nullptr) {
-    return absl::UnimplementedError(
-        absl::StrCat("model: ", Quoted(model.name),
+    return Refused(
+        Reason::kModelUnfit, "model",
+        absl::StrCat(Quoted(model.name),
                      " has no chat template of its own; give the conversation as ",
                      info.generation.chat_template ? "text, as its chat_template says" : "text"));
   }
@@ -44,8 +62,8 @@ absl::StatusOr<Conversation> WriteConversation(const v1::Conversation& message,
                                                const RequestLimits& limits) {
   if (auto status = CheckConversation(message, model, limits); !status.ok()) return status;
   if (message.add_generation_prompt() && message.continue_final_message()) {
-    return absl::InvalidArgumentError(
-        "conversation.continue_final_message: must be false where add_generation_prompt is true");
+    return Refused(Reason::kValuesConflict, "conversation.continue_final_message",
+                   "must be false where add_generation_prompt is true");
   }
   const bool prompts = message.has_add_generation_prompt() ? message.add_generation_prompt()
                                                            : !message.continue_final_message();

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/quoted.h"
+#include "base/refusal.h"
 #include "models/runtime/begin_id.h"
 #include "server/rpc/wire/answer_suffix.h"
 #include "server/rpc/wire/conversation.h"
@@ -53,9 +54,9 @@ bool HasConversation(const v1::GenerateRequest& message) { return message.has_co
 absl::Status CheckIds(const std::vector<int32_t>& ids, int64_t vocab, const char* field) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= 0 && ids[i] < vocab) continue;
-    return absl::InvalidArgumentError(absl::StrCat(field, "[", i, "]: token id is ", ids[i],
-                                                   ", must be in [0, ", vocab,
-                                                   "), the model's vocabulary"));
+    return Refused(Reason::kValueInvalid, absl::StrCat(field, "[", i, "]"),
+                   absl::StrCat("token id is ", ids[i], ", must be in [0, ", vocab,
+                                "), the model's vocabulary"));
   }
   return absl::OkStatus();
 }
@@ -81,13 +82,13 @@ absl::StatusOr<std::vector<int32_t>> CheckedInput(const Message& message, const 
 
 absl::Status CheckAnswerSuffix(const v1::GenerateRequest& message) {
   if (message.answer_suffix().size() > kMaxAnswerSuffix) {
-    return absl::InvalidArgumentError(absl::StrCat("answer_suffix: has ",
-                                                   message.answer_suffix().size(),
-                                                   " bytes, must have at most ", kMaxAnswerSuffix));
+    return Refused(Reason::kValueInvalid, "answer_suffix",
+                   absl::StrCat("has ", message.answer_suffix().size(),
+                                " bytes, must have at most ", kMaxAnswerSuffix));
   }
   if (message.has_answer_suffix() && (message.has_token_ids() || message.has_conversation())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "answer_suffix: is set beside ", InputField(message), ", must stand before text"));
+    return Refused(Reason::kValuesConflict, "answer_suffix",
+                   absl::StrCat("is set beside ", InputField(message), ", must stand before text"));
   }
   return absl::OkStatus();
 }
@@ -129,14 +130,15 @@ absl::StatusOr<bool> BeginContext(const Message& message, const ServedModel& mod
 absl::StatusOr<int32_t> FirstId(const ServedModel& model, const ContextStart& start,
                                 const char* field) {
   if (start.of == ContextStart::kSession) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, ": is empty, must have at least one token, for the session has none"));
+    return Refused(Reason::kValueMissing, field,
+                   "is empty, must have at least one token, for the session has none");
   }
   const ModelInfo& info = model.model->info();
   if (const auto bos = BosTokenId(info)) return *bos;
   if (const std::vector<int32_t> ends = EndIds(info); !ends.empty()) return ends.front();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": is empty, must have at least one token, for the model \"", model.name,
+  return Refused(
+      Reason::kValueMissing, field,
+      absl::StrCat("is empty, must have at least one token, for the model \"", model.name,
                    "\" has no bos_token_id or end-of-sequence id to start from"));
 }
 
@@ -167,21 +169,23 @@ absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models
   }
   const std::string names =
       absl::StrJoin(models, ", ", [](std::string* out, const ServedModel& m) { *out += m.name; });
-  return absl::NotFoundError(
-      absl::StrCat("model: there is no ", Quoted(name), "; this server has: ", names));
+  return Refused(Reason::kModelUnknown, "model",
+                 absl::StrCat("there is no ", Quoted(name), "; this server has: ", names));
 }
 
 absl::StatusOr<const ServedModel*> FindModel(std::span<const ServedModel> models,
                                              const std::string& name,
                                              const SessionRecord& session) {
   if (!name.empty() && name != session.model) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "model: is ", Quoted(name), ", must be empty or the session's, ", Quoted(session.model)));
+    return Refused(Reason::kValuesConflict, "model",
+                   absl::StrCat("is ", Quoted(name), ", must be empty or the session's, ",
+                                Quoted(session.model)));
   }
   auto model = FindModel(models, session.model);
   if (model.ok()) return model;
-  return absl::FailedPreconditionError(absl::StrCat(
-      "session: is of the model ", Quoted(session.model), ", which this server does not serve"));
+  return Refused(Reason::kModelNotServed, "session",
+                 absl::StrCat("is of the model ", Quoted(session.model),
+                              ", which this server does not serve"));
 }
 
 ContextStart StartOf(const SessionRecord* session) {
@@ -199,15 +203,15 @@ absl::StatusOr<std::vector<int32_t>> TextTokens(std::string_view text, bool allo
   const std::string of_model = absl::StrCat("; the model is ", Quoted(model.name));
   absl::StatusOr<std::vector<int32_t>> ids = tokenizer.Encode(text);
   if (!ids.ok()) {
-    return absl::Status(ids.status().code(),
-                        absl::StrCat(field, ": ", ids.status().message(), of_model));
+    return Refused({.reason = RefusalOf(ids.status()).reason, .field = field},
+                   absl::StrCat(ids.status().message(), of_model));
   }
   if (allow_unknown) return ids;
   const absl::Status known = tokenizer.CheckKnown(text, *ids);
   if (known.ok()) return ids;
-  return absl::Status(
-      known.code(),
-      absl::StrCat(field, ": ", known.message(),
+  return Refused(
+      Reason::kValueInvalid, field,
+      absl::StrCat(known.message(),
                    "; the text must be without it, or be given as token ids; with allow_unknown, "
                    "where texts are tokenized or scored, it is read as the unknown token",
                    of_model));
@@ -226,16 +230,17 @@ absl::Status CheckTextSize(int64_t bytes, const Tokenizer& tokenizer, const Requ
     longest = std::max(longest, tokenizer.TokenBytes(id).size());
   }
   if (bytes / static_cast<int64_t>(longest) <= limits.max_prompt_tokens) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      field, ": has ", bytes, " bytes, more than ", limits.max_prompt_tokens,
-      " tokens, the server's limit, can stand for, a token being at most ", longest, " bytes"));
+  return Refused(Reason::kContextTooLong, field,
+                 absl::StrCat("has ", bytes, " bytes, more than ", limits.max_prompt_tokens,
+                              " tokens, the server's limit, can stand for, a token being at most ",
+                              longest, " bytes"));
 }
 
 absl::Status CheckTokenCount(int64_t count, const RequestLimits& limits, const char* field) {
   if (limits.max_prompt_tokens == 0 || count <= limits.max_prompt_tokens) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, ": has ", count,
-                                                 " tokens, must have at most ",
-                                                 limits.max_prompt_tokens, ", the server's limit"));
+  return Refused(Reason::kContextTooLong, field,
+                 absl::StrCat("has ", count, " tokens, must have at most ",
+                              limits.max_prompt_tokens, ", the server's limit"));
 }
 
 absl::Status CheckInputSize(const v1::GenerateRequest& message, const ServedModel& model,
@@ -287,8 +292,8 @@ absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const Serv
   const auto begun = BeginContext(message, model, limits, start, &*prompt);
   if (!begun.ok()) return begun.status();
   if (prompt->empty() && start.position == 0 && message.has_conversation()) {
-    return absl::InvalidArgumentError(
-        "conversation: the template writes nothing of it, must have at least one token");
+    return Refused(Reason::kValueMissing, "conversation",
+                   "the template writes nothing of it, must have at least one token");
   }
   if (prompt->empty() && start.position == 0) {
     const auto first = FirstId(model, start, InputField(message));
@@ -313,9 +318,9 @@ absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const Serv
     LimitToContext(info, start, !to_the_end, &request);
   }
   if (start.of != ContextStart::kNothing && request.sampling.n != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("n: is ", request.sampling.n,
-                     ", must be 1 for a state that is kept; fork the session for more"));
+    return Refused(Reason::kValueInvalid, "n",
+                   absl::StrCat("is ", request.sampling.n,
+                                ", must be 1 for a state that is kept; fork the session for more"));
   }
   return request;
 }
@@ -325,14 +330,15 @@ absl::StatusOr<ScoreInput> ToRequest(const v1::ScoreRequest& message, const Serv
   auto ids = CheckedInput(message, model, limits);
   if (!ids.ok()) return ids.status();
   if (ids->empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(InputField(message), ": is empty, must have at least one token to score"));
+    return Refused(Reason::kValueMissing, InputField(message),
+                   "is empty, must have at least one token to score");
   }
   if (message.prepend_eos()) {
     const std::vector<int32_t> ends = EndIds(model.model->info());
     if (ends.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("prepend_eos: must be false, for the model \"",
-                                                     model.name, "\" has no end-of-sequence id"));
+      return Refused(Reason::kValueInvalid, "prepend_eos",
+                     absl::StrCat("must be false, for the model \"", model.name,
+                                  "\" has no end-of-sequence id"));
     }
     ids->insert(ids->begin(), ends.front());
   }
@@ -354,9 +360,9 @@ absl::StatusOr<ScoreInput> ToRequest(const v1::ScoreRequest& message, const Serv
 absl::StatusOr<Request> ToRequest(const v1::EncodeRequest& message, const ServedModel& model,
                                   const RequestLimits& limits) {
   if (message.pooling() != v1::POOLING_UNSPECIFIED && message.pooling() != v1::POOLING_MEAN) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pooling: is ", static_cast<int>(message.pooling()),
-                     ", must be POOLING_UNSPECIFIED or POOLING_MEAN"));
+    return Refused(Reason::kValueInvalid, "pooling",
+                   absl::StrCat("is ", static_cast<int>(message.pooling()),
+                                ", must be POOLING_UNSPECIFIED or POOLING_MEAN"));
   }
   auto ids = CheckedInput(message, model, limits);
   if (!ids.ok()) return ids.status();
@@ -378,8 +384,8 @@ absl::StatusOr<Request> ToRequest(const v1::AppendSessionRequest& message, const
     if (!begun.ok()) return begun.status();
   }
   if (ids->empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(InputField(message), ": is empty, must have at least one token to append"));
+    return Refused(Reason::kValueMissing, InputField(message),
+                   "is empty, must have at least one token to append");
   }
   Request request;
   request.model = model.name;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/refusal.h"
 #include "server/sessions/record/session_limits.h"
 
 namespace tvq {
@@ -25,22 +26,24 @@ absl::StatusOr<Durability> ToDurability(v1::Durability durability, const char* f
     case v1::DURABILITY_DISK:
       return Durability::kDisk;
     default:
-      return absl::InvalidArgumentError(absl::StrCat(field, ": is ", static_cast<int>(durability),
-                                                     ", must be one of the enum's values"));
+      return Refused(
+          Reason::kValueInvalid, field,
+          absl::StrCat("is ", static_cast<int>(durability), ", must be one of the enum's values"));
   }
 }
 
 absl::Status CheckBytes(const std::string& value, size_t max, const char* field) {
   if (value.size() <= max) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": has ", value.size(), " bytes, must have at most ", max));
+  return Refused(Reason::kValueInvalid, field,
+                 absl::StrCat("has ", value.size(), " bytes, must have at most ", max));
 }
 
 absl::StatusOr<absl::Duration> ToTtl(const google::protobuf::Duration& ttl) {
   if (ttl.seconds() < 0 || ttl.seconds() > kMaxSeconds || ttl.nanos() < 0 ||
       ttl.nanos() > kMaxNanos || (ttl.seconds() == 0 && ttl.nanos() == 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("ttl: is ", ttl.seconds(), " seconds and ", ttl.nanos(),
+    return Refused(
+        Reason::kValueInvalid, "ttl",
+        absl::StrCat("is ", ttl.seconds(), " seconds and ", ttl.nanos(),
                      " nanoseconds, must be positive and at most ", kMaxSeconds, " seconds"));
   }
   return absl::Seconds(ttl.seconds()) + absl::Nanoseconds(ttl.nanos());
@@ -73,8 +76,8 @@ absl::StatusOr<SessionCall> ToSessionCall(const v1::SessionCall& message, uint64
     return status;
   }
   if (message.has_expected_version() && message.expected_version() < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "session.expected_version: is ", message.expected_version(), ", must be at least 1"));
+    return Refused(Reason::kValueInvalid, "session.expected_version",
+                   absl::StrCat("is ", message.expected_version(), ", must be at least 1"));
   }
   const auto durability = ToDurability(message.durability(), "session.durability");
   if (!durability.ok()) return durability.status();
@@ -120,8 +123,9 @@ absl::StatusOr<CreateOptions> ToCreateOptions(const v1::CreateSessionRequest& me
 
 absl::StatusOr<ForkOptions> ToForkOptions(const v1::ForkSessionRequest& message) {
   if (message.count() < 0 || message.count() > kMaxForks) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "count: is ", message.count(), ", must be in [1, ", kMaxForks, "], or 0 for 1"));
+    return Refused(
+        Reason::kValueInvalid, "count",
+        absl::StrCat("is ", message.count(), ", must be in [1, ", kMaxForks, "], or 0 for 1"));
   }
   ForkOptions options{.label = message.label(),
                       .count = message.count() == 0 ? 1 : message.count(),
@@ -140,23 +144,22 @@ absl::StatusOr<ForkOptions> ToForkOptions(const v1::ForkSessionRequest& message)
 
 absl::StatusOr<int64_t> ToPageSize(const v1::ListSessionsRequest& message) {
   if (message.page_size() < 0 || message.page_size() > kMaxPageSize) {
-    return absl::InvalidArgumentError(absl::StrCat("page_size: is ", message.page_size(),
-                                                   ", must be in [1, ", kMaxPageSize,
-                                                   "], or 0 for ", kDefaultPageSize));
+    return Refused(Reason::kValueInvalid, "page_size",
+                   absl::StrCat("is ", message.page_size(), ", must be in [1, ", kMaxPageSize,
+                                "], or 0 for ", kDefaultPageSize));
   }
   return message.page_size() == 0 ? kDefaultPageSize : message.page_size();
 }
 
 absl::Status CheckSessionId(const std::string& id, const char* field) {
   if (!id.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": is empty, must be the id that CreateSession gave"));
+  return Refused(Reason::kValueMissing, field, "is empty, must be the id that CreateSession gave");
 }
 
 absl::Status CheckMarkName(const std::string& name, const char* field) {
   if (!name.empty()) return CheckBytes(name, kMaxMarkBytes, field);
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": is empty, must have 1 to ", kMaxMarkBytes, " bytes"));
+  return Refused(Reason::kValueMissing, field,
+                 absl::StrCat("is empty, must have 1 to ", kMaxMarkBytes, " bytes"));
 }
 
 absl::Status CheckChunk(const std::string& chunk) {

@@ -10,31 +10,26 @@
 #include <optional>
 
 #include "absl/status/status.h"
+#include "base/refusal.h"
 
 namespace tvq {
 
-// Milliseconds a client should wait before it tries a refused request again. About the time in
-// which a place becomes free under load; a client that backs off exponentially may wait longer.
-inline constexpr int64_t kRetryPushbackMs = 1000;
-
-// A status travels in the response's metadata, for which clients allow 8 KiB by default; its
-// message may take three times its bytes there.
-inline constexpr size_t kMaxStatusMessageBytes = 2048;
+// A status travels in the response's metadata, for which clients allow 8 KiB by default. Its
+// message may take three times its bytes there, and in its details twice 4/3 of them.
+inline constexpr size_t kMaxStatusMessageBytes = 1280;
 
 // Milliseconds to wait before the next try; -1: do not.
 inline constexpr char kRetryPushbackTrailer[] = "grpc-retry-pushback-ms";
 
-// The codes of both are the same numbers; the message is kept, if it is not too long.
+// The codes of both are the same numbers; the message is kept, if it is not too long. What
+// RefusalOf finds goes along as details (proto/tvq/v1/refusal.proto).
 grpc::Status ToGrpc(const absl::Status& status);
 
-// The value of the trailer grpc-retry-pushback-ms that belongs to a status with which the engine
-// refused a request; nothing unless that is RESOURCE_EXHAUSTED. -1, do not try again, if the
-// request would not fit an idle server either.
-std::optional<int64_t> RetryPushbackMs(const absl::Status& status, bool fits_idle_server);
+// The value of the trailer grpc-retry-pushback-ms; nothing unless the code is RESOURCE_EXHAUSTED.
+std::optional<int64_t> RetryPushbackMs(const Refusal& refusal);
 
 // Adds the trailer, if one belongs to the status. Before Finish.
-void AddRetryPushback(const absl::Status& status, bool fits_idle_server,
-                      grpc::ServerContextBase* context);
+void AddRetryPushback(const absl::Status& status, grpc::ServerContextBase* context);
 
 }  // namespace tvq
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "base/utf8.h"
 
 namespace tvq {
@@ -33,9 +34,9 @@ std::string Joined(const grpc::ByteBuffer& bytes) {
   return all;
 }
 
-// The first string field that is not UTF-8, as "outer.field: ...".
-std::optional<std::string> FindBadText(const Descriptor& type, const UnknownFieldSet& fields,
-                                       const std::string& prefix, int depth) {
+// Of the first string field that is not UTF-8; OK: there is none.
+absl::Status CheckTexts(const Descriptor& type, const UnknownFieldSet& fields,
+                        const std::string& prefix, int depth) {
   for (int i = 0; i < fields.field_count(); ++i) {
     const UnknownField& field = fields.field(i);
     const FieldDescriptor* known = type.FindFieldByNumber(field.number());
@@ -44,15 +45,17 @@ std::optional<std::string> FindBadText(const Descriptor& type, const UnknownFiel
     const std::string name = absl::StrCat(prefix, known->name());
     if (known->type() == FieldDescriptor::TYPE_STRING) {
       const absl::Status utf8 = CheckUtf8(value);
-      if (!utf8.ok()) return absl::StrCat(name, ": ", std::string(utf8.message()));
+      if (!utf8.ok()) return Refused(Reason::kTextInvalid, name, MessageOf(utf8));
     } else if (known->type() == FieldDescriptor::TYPE_MESSAGE && depth < kMaxDepth) {
       UnknownFieldSet inner;
-      if (!inner.ParseFromString(value)) return absl::StrCat(name, ": is not a message");
-      auto found = FindBadText(*known->message_type(), inner, absl::StrCat(name, "."), depth + 1);
-      if (found) return found;
+      if (!inner.ParseFromString(value)) {
+        return Refused(Reason::kMessageInvalid, name, "is not a message");
+      }
+      auto status = CheckTexts(*known->message_type(), inner, absl::StrCat(name, "."), depth + 1);
+      if (!status.ok()) return status;
     }
   }
-  return std::nullopt;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -65,9 +68,9 @@ absl::Status ParseMessage(const grpc::ByteBuffer& bytes, google::protobuf::Messa
   const Descriptor& type = *message->GetDescriptor();
   UnknownFieldSet fields;
   if (fields.ParseFromString(Joined(bytes))) {
-    if (auto found = FindBadText(type, fields, "", 0)) return absl::InvalidArgumentError(*found);
+    if (auto status = CheckTexts(type, fields, "", 0); !status.ok()) return status;
   }
-  return absl::InvalidArgumentError(absl::StrCat("the request is not a ", type.full_name()));
+  return Refused(Reason::kMessageInvalid, absl::StrCat("the request is not a ", type.full_name()));
 }
 
 absl::StatusOr<grpc::ByteBuffer> SerializeMessage(const google::protobuf::Message& message,

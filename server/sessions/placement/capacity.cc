@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fair_share.h"
+#include "base/refusal.h"
 
 namespace tvq {
 namespace {
@@ -9,8 +10,8 @@ namespace {
 constexpr int64_t kShare = 15;  // an owner may have so many times what it leaves to others
 
 absl::Status NoRoom(int64_t bytes, const std::string& why) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("sessions: no room for a state of ", bytes, " bytes: ", why));
+  return Refused(Reason::kMemoryFull,
+                 absl::StrCat("sessions: no room for a state of ", bytes, " bytes: ", why));
 }
 
 std::string Full(const ByteBudget& budget, const char* whose) {

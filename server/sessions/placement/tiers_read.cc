@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "server/sessions/placement/tiers.h"
 #include "server/sessions/snapshot/snapshot.h"
 #include "server/sessions/snapshot/state_image.h"
@@ -178,7 +179,7 @@ class Tiers::Source : public StateSource, public std::enable_shared_from_this<So
     const bool stored = tiers_->Where(*checkpoint_) == Tier::kDurable;
     Movers& movers = stored ? tiers_->loads_ : tiers_->copies_;
     if (!movers.Schedule(std::move(fill))) {
-      done(absl::UnavailableError("the server is shutting down"));
+      done(Refused(Reason::kStopping, "the server is shutting down"));
     }
   }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/quoted.h"
+#include "base/refusal.h"
 
 namespace tvq {
 namespace {
@@ -55,9 +56,11 @@ std::string AskedBy(CallKind kind, uint64_t request_hash) {
 }
 
 absl::Status KeyIsTaken(const std::string& key) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "idempotency_key: ", Quoted(key),
-      " belongs to an earlier call that asked something else; a retry must ask the same"));
+  return Refused(
+      Reason::kIdempotencyKeyTaken, "idempotency_key",
+      absl::StrCat(
+          Quoted(key),
+          " belongs to an earlier call that asked something else; a retry must ask the same"));
 }
 
 void Replies::Add(const std::string& key, const std::string& asked, std::string_view reply) {
@@ -88,8 +91,9 @@ absl::StatusOr<std::optional<std::string>> Replies::Find(const std::string& key,
   const size_t space = text.find(' ');
   const std::string_view first = text.substr(0, space);
   if (space == text.npos || !IsAsked(first)) {
-    return absl::DataLossError(absl::StrCat("idempotency_key: what the first call with the key ",
-                                            Quoted(key), " was answered cannot be read any more"));
+    return Refused(Reason::kStoredDataDamaged, "idempotency_key",
+                   absl::StrCat("what the first call with the key ", Quoted(key),
+                                " was answered cannot be read any more"));
   }
   if (first != asked) return KeyIsTaken(key);
   return std::string(text.substr(space + 1));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 
 namespace tvq {
 
@@ -77,8 +78,8 @@ absl::Status BlobWriter::Add(std::span<const std::byte> bytes) {
     std::vector<Blob::Piece>& pieces = blob_->pieces_;
     if (pieces.empty() || pieces.back().used == pieces.back().capacity) {
       if (!NewPiece()) {
-        return absl::ResourceExhaustedError(
-            absl::StrCat("no memory for more than ", blob_->size_, " bytes"));
+        return Refused(Reason::kMemoryFull,
+                       absl::StrCat("no memory for more than ", blob_->size_, " bytes"));
       }
     }
     Blob::Piece& piece = pieces.back();

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "base/quoted.h"
+#include "base/refusal.h"
 
 namespace tvq {
 namespace {
@@ -87,7 +88,7 @@ absl::Status FrameWriter::End() {
 }
 
 absl::Status FrameReader::Invalid(std::string_view problem) const {
-  return absl::InvalidArgumentError(absl::StrCat(Str(format_.name), ": ", Str(problem)));
+  return Refused(Reason::kSnapshotInvalid, absl::StrCat(Str(format_.name), ": ", Str(problem)));
 }
 
 absl::Status FrameReader::ReadPlain(std::string_view what, std::span<std::byte> out) {
@@ -95,8 +96,9 @@ absl::Status FrameReader::ReadPlain(std::string_view what, std::span<std::byte> 
   if (s.ok()) return s;
   // A stream that ends too soon is a damaged frame; whatever else goes wrong is not the frame's.
   const bool ended = absl::IsOutOfRange(s);
-  return absl::Status(ended ? absl::StatusCode::kInvalidArgument : s.code(),
-                      absl::StrCat(Str(format_.name), ": ", Str(what), ": ", s.message()));
+  Refusal refusal = RefusalOf(s);
+  if (ended) refusal = {.reason = Reason::kSnapshotInvalid};
+  return WithRefusal(refusal, absl::StrCat(Str(format_.name), ": ", Str(what), ": ", s.message()));
 }
 
 // What is no frame at all is told by its beginning, however short it is.
@@ -113,8 +115,9 @@ absl::Status FrameReader::ReadMagic(std::span<std::byte> out) {
 absl::Status FrameReader::CheckPrefix(std::span<const std::byte> prefix) const {
   const auto mark = Get<uint32_t>(prefix, 12);
   if (mark == __builtin_bswap32(kByteOrderMark)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        Str(format_.name), ": was written in big-endian byte order, must be little-endian"));
+    return Refused(Reason::kSnapshotForeign,
+                   absl::StrCat(Str(format_.name),
+                                ": was written in big-endian byte order, must be little-endian"));
   }
   if (mark != kByteOrderMark) {
     return Invalid(absl::StrCat("has byte order mark ", mark, ", must be ", kByteOrderMark));
@@ -122,9 +125,9 @@ absl::Status FrameReader::CheckPrefix(std::span<const std::byte> prefix) const {
   const auto version = Get<uint32_t>(prefix, 8);
   if (version == 0) return Invalid("has format version 0, must be at least 1");
   if (version > format_.version) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(Str(format_.name), ": has format version ", version,
-                     ", this server reads versions up to ", format_.version));
+    return Refused(Reason::kSnapshotForeign,
+                   absl::StrCat(Str(format_.name), ": has format version ", version,
+                                ", this server reads versions up to ", format_.version));
   }
   const auto length = Get<uint32_t>(prefix, 16);
   if (length > kLargestFrameHeader) {

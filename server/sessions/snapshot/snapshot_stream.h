@@ -26,10 +26,8 @@ class SnapshotStream {
 class SnapshotUpload {
  public:
   virtual ~SnapshotUpload() = default;
-  // RESOURCE_EXHAUSTED without memory, which may be there later, and, then too_large() is true, for
-  // more bytes than any upload may have.
+  // kMemoryFull, and kSnapshotTooLarge for more bytes than any upload may have.
   virtual absl::Status Add(std::span<const char> bytes) = 0;
-  virtual bool too_large() const = 0;
 };
 
 }  // namespace tvq

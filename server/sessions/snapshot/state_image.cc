@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "base/json_fields.h"
 #include "base/quoted.h"
+#include "base/refusal.h"
 
 namespace tvq {
 namespace {
@@ -124,8 +125,9 @@ absl::Status CheckModel(JsonFields& fields, const ModelInfo& model) {
   note("prefill_chunk", absl::StrCat(chunk), absl::StrCat(model.config.prefill_chunk));
   const std::string family = fields.String("family");
   if (!fields.status().ok() || other.empty()) return fields.status();
-  return absl::FailedPreconditionError(absl::StrCat(
-      std::string(kImageFormat.name), " of another model (family ", Quoted(family), "): ", other));
+  return Refused(Reason::kSnapshotForeign,
+                 absl::StrCat(std::string(kImageFormat.name), " of another model (family ",
+                              Quoted(family), "): ", other));
 }
 
 }  // namespace

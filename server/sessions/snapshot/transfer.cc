@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 
 namespace tvq {
 namespace {
@@ -61,13 +62,13 @@ class ContinuationSource : public ByteSource {
 
 absl::Status BlobUpload::Add(std::span<const char> bytes) {
   if (static_cast<int64_t>(bytes.size()) > limit_ - writer_.size()) {
-    too_large_ = true;
-    return absl::ResourceExhaustedError(absl::StrCat("snapshot: has more than ", limit_,
-                                                     " bytes, the most that an upload may have"));
+    return Refused(
+        Reason::kSnapshotTooLarge, "snapshot",
+        absl::StrCat("has more than ", limit_, " bytes, the most that an upload may have"));
   }
   auto status = writer_.Add(std::as_bytes(bytes));
   if (status.ok()) return status;
-  return absl::ResourceExhaustedError(absl::StrCat("snapshot: ", status.message(), "; try again"));
+  return Refused(Reason::kMemoryFull, "snapshot", absl::StrCat(status.message(), "; try again"));
 }
 
 StateContent StateContentOf(const Continuation& content) {

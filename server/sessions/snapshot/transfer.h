@@ -21,13 +21,11 @@ class BlobUpload : public SnapshotUpload {
   explicit BlobUpload(int64_t limit) : limit_(limit) {}
 
   absl::Status Add(std::span<const char> bytes) override;
-  bool too_large() const override { return too_large_; }
   std::shared_ptr<const Blob> Finish() { return writer_.Finish(); }
 
  private:
   const int64_t limit_;
   BlobWriter writer_;
-  bool too_large_ = false;
 };
 
 StateContent StateContentOf(const Continuation& content);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/quoted.h"
+#include "base/refusal.h"
 #include "server/sessions/record/session_id.h"
 
 namespace tvq {
@@ -110,8 +111,9 @@ absl::Status SessionTable::SetStart(const std::string& page_token, Search* searc
   if (page_token.empty()) return absl::OkStatus();
   const std::pair<std::string, std::string> parts = absl::StrSplit(page_token, '_');
   if (!absl::SimpleAtoi(parts.first, &search->after.first) || !IsSessionId(parts.second)) {
-    return absl::InvalidArgumentError(absl::StrCat("page_token: is ", Quoted(page_token),
-                                                   ", must be the next_page_token of a page"));
+    return Refused(
+        Reason::kValueInvalid, "page_token",
+        absl::StrCat("is ", Quoted(page_token), ", must be the next_page_token of a page"));
   }
   search->after.second = parts.second;
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/fair_share.h"
 #include "base/quoted.h"
+#include "base/refusal.h"
 #include "server/sessions/record/record_json.h"
 #include "server/sessions/record/session_id.h"
 #include "server/sessions/record/session_limits.h"
@@ -21,13 +22,13 @@ constexpr int64_t kLooksForList = 1000;
 
 absl::Status CheckBytes(const char* field, const std::string& value, size_t max) {
   if (value.size() <= max) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": has ", value.size(), " bytes, may have ", max));
+  return Refused(Reason::kValueInvalid, field,
+                 absl::StrCat("has ", value.size(), " bytes, may have ", max));
 }
 
 absl::Status StillMaking() {
-  return absl::AbortedError(
-      "idempotency_key: the first call with this key is still being done; try again");
+  return Refused(Reason::kFirstCallRunning, "idempotency_key",
+                 "the first call with this key is still being done; try again");
 }
 
 }  // namespace
@@ -35,8 +36,8 @@ absl::Status StillMaking() {
 absl::Status CheckNaming(const std::string& label, const std::optional<absl::Duration>& ttl,
                          const std::string& idempotency_key) {
   if (ttl && *ttl <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("ttl: is ", absl::FormatDuration(*ttl), ", must be positive"));
+    return Refused(Reason::kValueInvalid, "ttl",
+                   absl::StrCat("is ", absl::FormatDuration(*ttl), ", must be positive"));
   }
   if (auto status = CheckBytes("label", label, kMaxLabelBytes); !status.ok()) return status;
   return CheckBytes("idempotency_key", idempotency_key, kMaxKeyBytes);
@@ -44,9 +45,9 @@ absl::Status CheckNaming(const std::string& label, const std::optional<absl::Dur
 
 absl::Status Store::CheckDurability(Durability durability) const {
   if (durability != Durability::kDisk || durable_ != nullptr) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      "durability: must be memory or left out, for the server keeps sessions in memory alone: it "
-      "was started without --session-dir and --redis");
+  return Refused(Reason::kDurabilityMissing, "durability",
+                 "must be memory or left out, for the server keeps sessions in memory alone: it "
+                 "was started without --session-dir and --redis");
 }
 
 Store::EntryPtr Store::NewEntry(SessionContent content) {
@@ -61,13 +62,14 @@ absl::StatusOr<size_t> Store::ModelIndex(const std::string& name) const {
   const auto& models = engine_->models();
   if (name.empty()) {
     if (models.size() == 1) return 0;
-    return absl::InvalidArgumentError(
-        absl::StrCat("model: must be given, because the server has ", models.size(), " models"));
+    return Refused(
+        Reason::kValueMissing, "model",
+        absl::StrCat("must be given, because the server has ", models.size(), " models"));
   }
   for (size_t i = 0; i < models.size(); ++i) {
     if (models[i].name == name) return i;
   }
-  return absl::NotFoundError(absl::StrCat("model: there is no model ", Quoted(name)));
+  return Refused(Reason::kModelUnknown, "model", absl::StrCat("there is no model ", Quoted(name)));
 }
 
 int64_t Store::Bytes(const SessionContent& content) const {
@@ -117,7 +119,8 @@ absl::StatusOr<Store::EntryPtr> Store::Find(const std::string& owner, const std:
   // its record cannot be told: it is theirs who know the id, and has nothing to show.
   if (entry == nullptr ||
       (entry->content->record.owner != owner && !entry->content->record.owner_lost)) {
-    return absl::NotFoundError(absl::StrCat("session_id: there is no session ", Quoted(id)));
+    return Refused(Reason::kSessionUnknown, "session_id",
+                   absl::StrCat("there is no session ", Quoted(id)));
   }
   return entry;
 }
@@ -138,18 +141,20 @@ absl::Status Store::CheckCount(const std::string& owner, int64_t more) const {
   const int64_t of_owner = options_.max_sessions_per_owner, limit = options_.max_sessions;
   const int64_t all = table_.size(), mine = table_.CountOf(owner);
   if (of_owner > 0 && mine + more > of_owner) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("sessions: there are ", mine, " of this key, which may have ", of_owner));
+    return Refused(Reason::kSessionsFull, absl::StrCat("sessions: there are ", mine,
+                                                       " of this key, which may have ", of_owner));
   }
   if (limit == 0) return absl::OkStatus();
   const FairShare share(limit, kShare);
   const bool fair = owner.empty() ||
                     (mine > 0 ? share.MayHave(mine + more, all + more) : share.MayBegin(more, all));
   if (fair && all + more <= limit) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "sessions: there are ", all, ", ", mine, " of them this key's; ", more, " more would exceed ",
-      all + more > limit ? "" : "its part of ", "the limit of ", limit, " (--max-sessions)",
-      mine > 0 ? "; delete some of its own that are not needed" : "; try again"));
+  return Refused(
+      Reason::kSessionsFull,
+      absl::StrCat("sessions: there are ", all, ", ", mine, " of them this key's; ", more,
+                   " more would exceed ", all + more > limit ? "" : "its part of ", "the limit of ",
+                   limit, " (--max-sessions)",
+                   mine > 0 ? "; delete some of its own that are not needed" : "; try again"));
 }
 
 absl::Status Store::Enter(const std::vector<EntryPtr>& entries, size_t made) {
@@ -248,8 +253,9 @@ absl::StatusOr<SessionView> Store::Create(const std::string& owner, const Create
   const auto index = ModelIndex(options.model);
   if (!index.ok()) return index.status();
   if (!model(*index).info().predicts) {
-    return absl::UnimplementedError(absl::StrCat("model: \"", engine_->models()[*index].name,
-                                                 "\" encodes; it keeps no sessions"));
+    return Refused(
+        Reason::kModelUnfit, "model",
+        absl::StrCat("\"", engine_->models()[*index].name, "\" encodes; it keeps no sessions"));
   }
   SessionContent content;
   content.model = *index;

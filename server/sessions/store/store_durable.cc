@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "server/sessions/durable/movers.h"
 #include "server/sessions/record/record_json.h"
 #include "server/sessions/record/stored_session.h"
@@ -288,7 +289,8 @@ absl::Status Store::SaveHeld(SessionEntry& entry) {
 
 absl::StatusOr<SessionView> Store::Save(const SessionCall& call) {
   if (durable_ == nullptr) {
-    return absl::FailedPreconditionError(
+    return Refused(
+        Reason::kDurabilityMissing,
         "the server keeps sessions in memory alone, so that none can be saved: it must be started "
         "with --session-dir or --redis; until then an export keeps a session elsewhere");
   }

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/refusal.h"
 #include "server/sessions/store/store.h"
 
 namespace tvq {
@@ -26,21 +27,22 @@ absl::StatusOr<std::optional<std::string>> FindReply(const Replies& replies, Cal
 }  // namespace
 
 absl::Status Store::Busy(const std::string& id) {
-  return absl::AbortedError(absl::StrCat("session_id: another call works on session ", id));
+  return Refused(Reason::kSessionBusy, "session_id",
+                 absl::StrCat("another call works on session ", id));
 }
 
 absl::Status Store::NotServed(const SessionRecord& record) {
   if (record.owner_lost) return record.damage;
-  return absl::FailedPreconditionError(absl::StrCat("session_id: session ", record.id,
-                                                    " is of model \"", record.model,
-                                                    "\", which is not served here"));
+  return Refused(Reason::kModelNotServed, "session_id",
+                 absl::StrCat("session ", record.id, " is of model \"", record.model,
+                              "\", which is not served here"));
 }
 
 absl::Status Store::CheckVersion(const SessionCall& call, const SessionRecord& record) {
   if (!call.expected_version || *call.expected_version == record.version) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat("expected_version: is ", *call.expected_version,
-                                         ", session ", record.id, " is at version ",
-                                         record.version));
+  return Refused(Reason::kVersionConflict, "expected_version",
+                 absl::StrCat("is ", *call.expected_version, ", session ", record.id,
+                              " is at version ", record.version));
 }
 
 // Finds the session and leases it. A retry is answered even if the session is busy.
@@ -59,13 +61,15 @@ absl::Status Store::Lock(const SessionCall& call, CallKind kind, Begun& begun) {
     return NotServed(record);
   }
   if (!entry.lost.empty() && kind != CallKind::kDelete) {
-    return absl::AbortedError(std::exchange(entry.lost, ""));
+    return Refused(Reason::kSessionMoved, std::exchange(entry.lost, ""));
   }
   if (entry.leased) {
     auto busy = Busy(record.id);
     if (call.idempotency_key.empty()) return busy;
-    return absl::AbortedError(absl::StrCat(
-        busy.message(), "; if that is the first call with this idempotency_key, try again"));
+    return WithRefusal(
+        RefusalOf(busy),
+        absl::StrCat(busy.message(),
+                     "; if that is the first call with this idempotency_key, try again"));
   }
   if (shares_storage() && !entry.claimed) return absl::OkStatus();
   // Before it leases, so that no other call hears that the session is busy. A retry loads first:
@@ -207,9 +211,10 @@ absl::Status Store::ReserveGrowth(const SessionContent& content, int64_t positio
   if (growth <= 0) return absl::OkStatus();
   const int64_t bytes = PresentBytes(content) + growth;
   if (bytes > capacity_.largest()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "max_tokens: a state at position ", position, " takes ", bytes,
-        " bytes, more than the sessions of a key may have here, ", capacity_.largest()));
+    return Refused(Reason::kStateTooLarge, "max_tokens",
+                   absl::StrCat("a state at position ", position, " takes ", bytes,
+                                " bytes, more than the sessions of a key may have here, ",
+                                capacity_.largest()));
   }
   return content.present.place->Resize(bytes);
 }
@@ -260,8 +265,9 @@ class Store::StoreLease : public Lease {
 
   absl::StatusOr<std::vector<int32_t>> Transcript() const override {
     if (record_.has_transcript) return begun_.entry->content->present.tokens.Ids();
-    return absl::FailedPreconditionError(
-        absl::StrCat("session_id: session ", record_.id,
+    return Refused(
+        Reason::kTranscriptMissing, "session_id",
+        absl::StrCat("session ", record_.id,
                      " keeps no transcript, must have been created with keep_transcript"));
   }
 

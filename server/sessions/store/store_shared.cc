@@ -7,6 +7,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "server/sessions/record/session_id.h"
 #include "server/sessions/store/store.h"
 
@@ -19,8 +20,8 @@ constexpr int kLearningShare = 9;
 }  // namespace
 
 absl::Status Store::Overtaken(const std::string& id) {
-  return absl::AbortedError(
-      absl::StrCat("session_id: another server took over session ", id, "; try again"));
+  return Refused(Reason::kSessionMoved, "session_id",
+                 absl::StrCat("another server took over session ", id, "; try again"));
 }
 
 void Store::AwaitClaim(const std::string& id) {

@@ -9,6 +9,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/quoted.h"
+#include "base/refusal.h"
 #include "server/sessions/record/session_id.h"
 #include "server/sessions/snapshot/snapshot.h"
 #include "server/sessions/snapshot/state_image.h"
@@ -36,9 +37,9 @@ absl::StatusOr<StateBudget::Share> ReserveOnDevice(StateBudget& budget, int64_t 
     if (auto share = budget.TryReserve(bytes)) return *std::move(share);
     if (SteadyClock::now() < deadline) std::this_thread::sleep_for(kPoll);
   } while (SteadyClock::now() < deadline);
-  return absl::ResourceExhaustedError(absl::StrCat("no room for a state of ", bytes,
-                                                   " bytes: ", budget.used(), " of ",
-                                                   budget.total(), " bytes are in use"));
+  return Refused(Reason::kMemoryFull,
+                 absl::StrCat("no room for a state of ", bytes, " bytes: ", budget.used(), " of ",
+                              budget.total(), " bytes are in use"));
 }
 
 // Fills a request's state from an upload.
@@ -57,7 +58,7 @@ class UploadSource : public StateSource, public std::enable_shared_from_this<Upl
       done(std::move(filled));
     };
     if (!tiers_->Schedule(std::move(fill))) {
-      done(absl::UnavailableError("the server is shutting down"));
+      done(Refused(Reason::kStopping, "the server is shutting down"));
     }
   }
 
@@ -80,9 +81,9 @@ class UploadSource : public StateSource, public std::enable_shared_from_this<Upl
 absl::Status CheckState(const StateImageReader& image, const Model& model) {
   const int64_t longest = model.info().config.max_position;
   if (longest > 0 && image.position() > longest) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("snapshot: the state is at position ", image.position(),
-                     ", the context length of the model here is ", longest));
+    return Refused(Reason::kSnapshotForeign, "snapshot",
+                   absl::StrCat("the state is at position ", image.position(),
+                                ", the context length of the model here is ", longest));
   }
   return image.ExpectSections(model.StateSections(image.position()));
 }
@@ -92,14 +93,15 @@ absl::StatusOr<SnapshotHead> ReadHead(const Blob& blob, ByteSource* source) {
   if (!head.ok()) return head.status();
   const int64_t bytes = head->read_bytes + head->state_bytes;
   if (bytes != blob.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("snapshot: has ", blob.size(), " bytes, its header tells of ", bytes));
+    return Refused(Reason::kSnapshotInvalid, "snapshot",
+                   absl::StrCat("has ", blob.size(), " bytes, its header tells of ", bytes));
   }
   // The file of a mark has the record of a later version, which its state is not of.
   if (head->version != head->record.version) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "snapshot: holds the state of version ", head->version, ", a mark's, beside the record of ",
-        "version ", head->record.version, "; must hold the record's own"));
+    return Refused(Reason::kSnapshotInvalid, "snapshot",
+                   absl::StrCat("holds the state of version ", head->version,
+                                ", a mark's, beside the record of ", "version ",
+                                head->record.version, "; must hold the record's own"));
   }
   return head;
 }
@@ -222,7 +224,8 @@ absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
   }
   // Of what it was tried with, the last.
   const ServedModel& tried = engine_->models()[opened->models.back()];
-  return absl::FailedPreconditionError(
+  return Refused(
+      Reason::kSnapshotForeign,
       absl::StrCat(status.message(), "; it was tried with the model ", Quoted(tried.name),
                    ", and the snapshot says that it is of ", Quoted(head.record.model)));
 }
@@ -260,7 +263,7 @@ absl::StatusOr<SessionView> Store::Import(const std::string& owner, const Create
   if (!options.keep_transcript.value_or(options_.keep_transcript)) {
     checked->head.record.has_transcript = false;
   } else if (options.keep_transcript.has_value() && !checked->head.record.has_transcript) {
-    return absl::InvalidArgumentError("keep_transcript: the snapshot has no transcript");
+    return Refused(Reason::kValuesConflict, "keep_transcript", "the snapshot has no transcript");
   }
   checked->head.record.owner = owner;
   auto content = ContentOf(*std::move(checked));

@@ -5,6 +5,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/quoted.h"
+#include "base/refusal.h"
 #include "server/sessions/record/session_id.h"
 #include "server/sessions/record/session_limits.h"
 #include "server/sessions/store/store.h"
@@ -13,13 +14,14 @@ namespace tvq {
 namespace {
 
 absl::Status NoMark(const std::string& id, const std::string& name) {
-  return absl::NotFoundError(absl::StrCat("mark: session ", id, " has no mark ", Quoted(name)));
+  return Refused(Reason::kMarkUnknown, "mark",
+                 absl::StrCat("session ", id, " has no mark ", Quoted(name)));
 }
 
 absl::Status CheckFork(const ForkOptions& options) {
   if (options.count < 1 || options.count > kMaxForks) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("count: is ", options.count, ", must be in [1, ", kMaxForks, "]"));
+    return Refused(Reason::kValueInvalid, "count",
+                   absl::StrCat("is ", options.count, ", must be in [1, ", kMaxForks, "]"));
   }
   return CheckNaming(options.label, options.ttl, "");
 }
@@ -77,8 +79,9 @@ absl::StatusOr<Store::ContentPtr> Store::Untouched(const std::vector<SessionView
     const EntryPtr entry = table_.Find(fork.record.id);
     if (entry != nullptr && entry->content->record.version == 1) return entry->content;
   }
-  return absl::AbortedError(
-      absl::StrCat("idempotency_key: of the first call with this key ", forks.size(),
+  return Refused(
+      Reason::kReplyNotKept, "idempotency_key",
+      absl::StrCat("of the first call with this key ", forks.size(),
                    " forks are left, and none as it was made; others are made with another key"));
 }
 
@@ -126,8 +129,8 @@ absl::StatusOr<std::vector<SessionView>> Store::Fork(const SessionCall& call,
 
 absl::StatusOr<SessionView> Store::Mark(const SessionCall& call, const std::string& name) {
   if (name.empty() || name.size() > kMaxMarkBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("name: has ", name.size(), " bytes, must have 1 to ", kMaxMarkBytes));
+    return Refused(Reason::kValueInvalid, "name",
+                   absl::StrCat("has ", name.size(), " bytes, must have 1 to ", kMaxMarkBytes));
   }
   auto begun = Begin(call, CallKind::kMark);
   if (!begun.ok()) return begun.status();
@@ -138,9 +141,9 @@ absl::StatusOr<SessionView> Store::Mark(const SessionCall& call, const std::stri
   if (const KeptMark* const old = next.FindMark(name); old != nullptr) {
     moment.place = old->moment.place;  // serves the new one
   } else if (next.marks.size() == kMaxMarks) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("name: the session has ", kMaxMarks,
-                     " marks, the most that it may have; unmark one first"));
+    return Refused(Reason::kMarksFull, "name",
+                   absl::StrCat("the session has ", kMaxMarks,
+                                " marks, the most that it may have; unmark one first"));
   } else {
     auto placed = NewMoment(next, next.present, position);
     if (!placed.ok()) return placed.status();

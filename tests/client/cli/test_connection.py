@@ -64,7 +64,7 @@ def test_admin_calls_without_keys(cli, fake):
 
 def test_exit_codes(cli, fake, at):
     from fake_server import Refused
-    fake.refuse["CreateSession"] = Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", 1500)
+    fake.refuse["CreateSession"] = Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", "SESSIONS_FULL", retry_after_ms=1500)
     full = cli.run("session", "create")
     assert full.returncode == 1 and b"1.5s" in full.stderr
     fake.refuse["CreateSession"] = Refused(grpc.StatusCode.UNAVAILABLE, "draining")

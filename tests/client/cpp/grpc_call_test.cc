@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "base/refusal.h"
 #include "client/cpp/client.h"
 #include "tests/client/cpp/fake_server.h"
 
@@ -93,7 +94,7 @@ TEST_F(GrpcCallTest, ARequestThatIsTooLargeIsNotToBeMadeAgain) {
   request.set_session_id(std::string(5 << 20, 'a'));  // gRPC's limit is 4 MiB
   const absl::Status refused = client_->sessions().Get(request).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
-  EXPECT_EQ(refused.GetPayload("grpc-retry-pushback-ms"), absl::Cord("-1"));
+  EXPECT_EQ(RefusalOf(refused).reason, Reason::kMessageTooLarge);
   EXPECT_EQ(RetryAfter(refused), std::nullopt);
 }
 

@@ -8,8 +8,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "client/cpp/client.h"
 #include "tests/client/cpp/fake_server.h"
+#include "tvq/v1/refusal.pb.h"
 
 namespace tvq::client {
 namespace {
@@ -150,7 +152,7 @@ TEST_F(SessionsTest, WritersReturnThePosition) {
   ExpectPosition(sessions().Save(save));
 }
 
-TEST_F(SessionsTest, ErrorsKeepCodeMessageAndPushback) {
+TEST_F(SessionsTest, ErrorsKeepCodeMessageAndRefusal) {
   server_.sessions.remove = [](auto*, const auto&, auto*) {
     return grpc::Status(grpc::StatusCode::ABORTED, "session s1 is at version 8");
   };
@@ -159,12 +161,34 @@ TEST_F(SessionsTest, ErrorsKeepCodeMessageAndPushback) {
   EXPECT_EQ(busy.message(), "session s1 is at version 8");
   EXPECT_FALSE(RetryAfter(busy));
 
-  server_.sessions.create = [](auto* context, const auto&, auto*) {
-    context->AddTrailingMetadata("grpc-retry-pushback-ms", "250");
-    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full");
+  v1::StatusDetails details;
+  const auto add = [&](const char* type, const google::protobuf::MessageLite& detail) {
+    auto* const any = details.add_details();
+    any->set_type_url(absl::StrCat("type.googleapis.com/google.rpc.", type));
+    any->set_value(detail.SerializeAsString());
+  };
+  v1::ErrorInfo info;
+  info.set_reason("SESSIONS_FULL");
+  info.set_domain("tvq");
+  v1::BadRequest bad;
+  bad.add_field_violations()->set_field("count");
+  v1::RetryInfo retry;
+  retry.mutable_retry_delay()->set_nanos(250'000'000);
+  add("BadRequest", bad);
+  add("Unknown", bad);
+  add("ErrorInfo", info);
+  add("RetryInfo", retry);
+  server_.sessions.create = [&](auto*, const auto&, auto*) {
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "count: full",
+                        details.SerializeAsString());
   };
   const auto created = sessions().Create({});
   EXPECT_TRUE(absl::IsResourceExhausted(created.status()));
+  EXPECT_EQ(created.status().message(), "count: full");
+  EXPECT_EQ(RefusalOf(created.status()), (Refusal{.reason = Reason::kSessionsFull,
+                                                  .field = "count",
+                                                  .retry = Retry::kAfter,
+                                                  .retry_after_ms = 250}));
   EXPECT_EQ(RetryAfter(created.status()), absl::Milliseconds(250));
 }
 

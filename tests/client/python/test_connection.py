@@ -272,11 +272,20 @@ def test_no_admin_calls_without_keys(client, fake, tvq):
 
 def test_retry_after(client, fake, tvq):
     from fake_server import Refused
-    for pushback, seconds in ((250, 0.25), (-1, None), (None, None)):
-        fake.refuse["Generate"] = Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", pushback)
+    for reason, after_ms, seconds in (("QUEUE_FULL", 250, 0.25), ("REQUEST_TOO_LARGE", None, None), (None, None, None)):
+        fake.refuse["Generate"] = Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", reason, retry_after_ms=after_ms)
         with pytest.raises(tvq.ResourceExhausted) as refused:
             client.generate("a").text()
-        assert refused.value.retry_after == seconds
+        assert (refused.value.retry_after, refused.value.reason, refused.value.field) == (seconds, reason, None)
+
+
+def test_reason_and_field(client, fake, tvq):
+    from fake_server import Refused
+    fake.refuse["Generate"] = Refused(grpc.StatusCode.INVALID_ARGUMENT, "stop[1]: is empty", "VALUE_INVALID", "stop[1]")
+    with pytest.raises(tvq.InvalidArgument) as refused:
+        client.generate("a").text()
+    assert (refused.value.reason, refused.value.field) == ("VALUE_INVALID", "stop[1]")
+    assert refused.value.message == "stop[1]: is empty"
 
 
 def test_server_that_is_not_there(tvq):

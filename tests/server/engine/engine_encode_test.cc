@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/refusal.h"
 #include "tests/server/engine/harness.h"
 
 namespace tvq {
@@ -233,10 +234,10 @@ TEST(EngineEncodeTest, WhatCannotBeEncodedIsRefused) {
     return h.engine->Submit(std::move(request)).status();
   };
   EXPECT_EQ(refusal(Encode(NewSink(), "")),
-            absl::InvalidArgumentError("prompt: is empty, must have at least one token"));
+            Refused(Reason::kValueMissing, "prompt", "is empty, must have at least one token"));
   EXPECT_EQ(refusal(Encode(NewSink(), "12345678901")),
-            absl::InvalidArgumentError(
-                "prompt: has 11 tokens, must be at most 10, the model's context length"));
+            Refused(Reason::kContextTooLong, "prompt",
+                    "has 11 tokens, must be at most 10, the model's context length"));
   Request outside = Encode(NewSink(), "ab");
   outside.prompt[1] = kVocab;
   outside.prompt_field = "token_ids";
@@ -246,12 +247,12 @@ TEST(EngineEncodeTest, WhatCannotBeEncodedIsRefused) {
 
   Request predicts = Encode(NewSink(), "ab");
   predicts.model = "fake";
-  EXPECT_EQ(refusal(predicts),
-            absl::UnimplementedError("model: a fake encodes nothing; it generates and scores"));
+  EXPECT_EQ(refusal(predicts), Refused(Reason::kModelUnfit, "model",
+                                       "a fake encodes nothing; it generates and scores"));
   Request generates = Ask(NewSink(), "ab");
   generates.model = "encoder";
   EXPECT_EQ(refusal(generates),
-            absl::UnimplementedError("model: a fake encodes; it predicts no tokens"));
+            Refused(Reason::kModelUnfit, "model", "a fake encodes; it predicts no tokens"));
   EXPECT_EQ(VectorsOf(*h.engine, "1234567890").size(), 20U);
 }
 
@@ -277,7 +278,7 @@ TEST(EngineEncodeTest, VectorsThatAreNotFiniteAreNotSent) {
   h.encoder->poisoned = true;
   auto sink = NewSink();
   ASSERT_TRUE(h.engine->Submit(Encode(sink, "abc")).ok());
-  EXPECT_EQ(sink->Wait(), absl::InternalError("the vectors are not finite"));
+  EXPECT_EQ(sink->Wait(), Refused(Reason::kNotFinite, "the vectors are not finite"));
   EXPECT_FALSE(sink->vectors());
 }
 

@@ -42,7 +42,7 @@ TEST(FamiliesTest, TakesEachNumberToItsName) {
   snapshot.sessions->prefix_hits = 10;
   snapshot.models = {{"novels", 11, 12, 13, 16, 0.125, 17, 18}};
   snapshot.methods = {{"GenerationService/Generate", "OK", 14}};
-  snapshot.rejections = {{"rate_limit", 15}};
+  snapshot.rejections = {{"RATE_EXCEEDED", 15}};
   const std::string text = Text(snapshot);
   for (const char* const line :
        {"tvq_build_info{version=\"1.2.3\"} 1\n",
@@ -65,7 +65,7 @@ TEST(FamiliesTest, TakesEachNumberToItsName) {
         "tvq_attention_rows_total{model=\"novels\"} 17\n",
         "tvq_attention_rows_read_total{model=\"novels\"} 18\n",
         "tvq_grpc_calls_total{method=\"GenerationService/Generate\",code=\"OK\"} 14\n",
-        "tvq_requests_rejected_total{reason=\"rate_limit\"} 15\n"}) {
+        "tvq_requests_rejected_total{reason=\"RATE_EXCEEDED\"} 15\n"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n") + line));
   }
 }

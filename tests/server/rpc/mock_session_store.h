@@ -25,7 +25,6 @@ inline constexpr char kId[] = "0123456789abcdef0123456789abcdef";
 class NoUpload : public SnapshotUpload {
  public:
   absl::Status Add(std::span<const char>) override { return absl::OkStatus(); }
-  bool too_large() const override { return false; }
 };
 
 // A snapshot of zeros.

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "server/sessions/snapshot/frame.h"
 #include "server/sessions/snapshot/snapshot.h"
 #include "tests/server/sessions/byte_vector.h"
@@ -302,10 +303,8 @@ TEST(SessionTransferTest, LimitsAnUpload) {
   const auto upload = h.store->NewUpload();
   const std::string piece(600, 'x');
   EXPECT_TRUE(upload->Add(piece).ok());
-  EXPECT_FALSE(upload->too_large());
   const auto status = upload->Add(piece);
-  EXPECT_TRUE(upload->too_large());
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(RefusalOf(status).reason, Reason::kSnapshotTooLarge);
   EXPECT_THAT(std::string(status.message()), HasSubstr("1000"));
 }
 

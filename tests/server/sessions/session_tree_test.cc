@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/refusal.h"
 #include "server/sessions/record/session_limits.h"
 #include "tests/server/sessions/memory_tier.h"
 #include "tests/server/sessions/store_harness.h"
@@ -120,7 +121,7 @@ TEST(SessionTreeTest, ARetryMixesNoForksOfDifferentStates) {
     ASSERT_TRUE(h.Append({.id = fork.record.id}, "other").ok());
   }
   const auto retry = h.store->Fork(h.call, {.count = 5});
-  EXPECT_EQ(retry.status().code(), absl::StatusCode::kAborted) << retry.status();
+  EXPECT_EQ(RefusalOf(retry.status()).reason, Reason::kReplyNotKept) << retry.status();
 }
 
 TEST(SessionTreeTest, EveryVersionKnowsHowItsAnswerEnded) {

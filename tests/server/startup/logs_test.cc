@@ -10,6 +10,8 @@
 #include <sstream>
 #include <string>
 
+#include "base/refusal.h"
+
 namespace tvq {
 namespace {
 
@@ -64,9 +66,9 @@ TEST_F(LogsTest, JsonLinesAreObjects) {
 
 TEST_F(LogsTest, TextLineHasTheSame) {
   SetUp({.level = "debug"});
-  Finish(absl::NotFoundError("no such model"), absl::Milliseconds(12));
-  for (const char* const word :
-       {"debug", "r-1", "ana", "GenerationService/Generate", "NOT_FOUND", "12.0 ms"}) {
+  Finish(Refused(Reason::kModelUnknown, "model", "there is none"), absl::Milliseconds(12));
+  for (const char* const word : {"debug", "r-1", "ana", "GenerationService/Generate", "NOT_FOUND",
+                                 "12.0 ms", "MODEL_UNKNOWN of model"}) {
     EXPECT_THAT(out_.str(), HasSubstr(word));
   }
 }
@@ -74,9 +76,29 @@ TEST_F(LogsTest, TextLineHasTheSame) {
 TEST_F(LogsTest, MessagesOfRefusalsAreKeptOut) {
   for (const char* const format : {"text", "json"}) {
     SetUp({.level = "trace", .format = format});
-    Finish(absl::InvalidArgumentError("text: \"my prompt\" is too long"), absl::Seconds(1));
+    Finish(Refused(Reason::kTextInvalid, "text", "\"my prompt\" is too long"), absl::Seconds(1));
   }
   EXPECT_THAT(out_.str(), Not(HasSubstr("my prompt")));
+}
+
+TEST_F(LogsTest, OneLineSaysWhyACallWasRefused) {
+  caller_.session_id = "s-1";
+  const absl::Status refused =
+      Refused(Reason::kVersionConflict, "expected_version", "is 3, the session is at version 4");
+  SetUp({.level = "info", .format = "json"});
+  Finish(refused, absl::Milliseconds(1));
+  const auto line = nlohmann::json::parse(out_.str());
+  EXPECT_EQ(line["reason"], "VERSION_CONFLICT");
+  EXPECT_EQ(line["field"], "expected_version");
+  EXPECT_EQ(line["session"], "s-1");
+  EXPECT_EQ(line["method"], "GenerationService/Generate");
+
+  out_.str("");
+  SetUp({.level = "info", .format = "text"});
+  Finish(refused, absl::Milliseconds(1));
+  for (const char* const word : {"VERSION_CONFLICT", "expected_version", "\"s-1\"", "r-1"}) {
+    EXPECT_THAT(out_.str(), HasSubstr(word));
+  }
 }
 
 TEST_F(LogsTest, OrdinaryCallsAreQuietAtInfo) {

@@ -18,7 +18,7 @@ constexpr MethodInfo kExport{"SessionService/ExportSession", Permission::kSessio
 }  // namespace
 
 ExportCall::ExportCall(const CallContext& context, grpc::CallbackServerContext* rpc)
-    : context_(context), rpc_(rpc), scope_(context, kExport, rpc), reader_(rpc) {}
+    : context_(context), scope_(context, kExport, rpc), reader_(rpc) {}
 
 void ExportCall::Begin(const grpc::ByteBuffer& request) {
   self_ = shared_from_this();
@@ -28,20 +28,21 @@ void ExportCall::Begin(const grpc::ByteBuffer& request) {
   const auto status = context_.session_tasks->TrySchedule(
       scope_.caller().sharer, kSessionTaskBytes + request.Length(),
       [self = self_, request] { self->Open(request); });
-  if (!status.ok()) Refuse(status);
+  if (!status.ok()) End(status);
 }
 
 void ExportCall::Open(const grpc::ByteBuffer& request) {
   v1::ExportSessionRequest message;
-  if (auto status = ParseMessage(request, &message); !status.ok()) return Refuse(status);
+  if (auto status = ParseMessage(request, &message); !status.ok()) return End(status);
+  scope_.OfSession(message.session().session_id());
   const auto call = ToSessionCall(message, scope_.caller().owner);
-  if (!call.ok()) return Refuse(call.status());
+  if (!call.ok()) return End(call.status());
   room_ = ByteQuota::Share(context_.answers, scope_.caller().sharer);
   auto stream = context_.sessions->Export(
       *call, [this](int64_t kept, int64_t total) { return TakeRoom(kept, total); });
-  if (!stream.ok()) return Refuse(stream.status());
+  if (!stream.ok()) return End(stream.status());
   const auto status = TakeRoom((*stream)->kept_bytes(), (*stream)->total_bytes());
-  if (!status.ok()) return Refuse(status);
+  if (!status.ok()) return End(status);
   sender_.Start(*std::move(stream));
   SendNext();
 }
@@ -65,12 +66,6 @@ void ExportCall::OnWriteDone(bool ok) {
   if (auto status = sender_.Written(ok); !status.ok()) return End(status);
   context_.session_tasks->Schedule(scope_.caller().sharer,
                                    [self = shared_from_this()] { self->SendNext(); });
-}
-
-void ExportCall::Refuse(const absl::Status& status) {
-  scope_.Refuse(status);
-  AddRetryPushback(status, /*fits_idle_server=*/true, rpc_);
-  End(status);
 }
 
 void ExportCall::End(const absl::Status& status) {

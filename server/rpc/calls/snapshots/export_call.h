@@ -35,11 +35,9 @@ class ExportCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   // Makes room for what the stream keeps and one chunk; also when it has some already.
   absl::Status TakeRoom(int64_t kept, int64_t total);
   void SendNext();
-  void Refuse(const absl::Status& status);
   void End(const absl::Status& status);
 
   const CallContext& context_;
-  grpc::CallbackServerContext* const rpc_;
   CallScope scope_;
   std::shared_ptr<ExportCall> self_;  // gRPC's share; reset by its OnDone
   grpc::ByteBuffer message_;          // of the write in flight

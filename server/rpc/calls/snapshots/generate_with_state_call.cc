@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/refusal.h"
 #include "server/rpc/wire/conversation.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/session_convert.h"
@@ -24,7 +25,7 @@ GenerateWithStateCall::GenerateWithStateCall(const CallContext& context,
 
 void GenerateWithStateCall::Begin() {
   if (!Admit()) return;
-  if (context().sessions == nullptr) return Refuse(NoSessions());
+  if (context().sessions == nullptr) return End(NoSessions());
   receiver_ = std::make_unique<SnapshotReceiver>(
       context().sessions, ByteQuota::Share(context().uploads, caller().sharer),
       context().stall_timeout);
@@ -33,21 +34,20 @@ void GenerateWithStateCall::Begin() {
 
 void GenerateWithStateCall::ReadNext() {
   ++reads_;
-  guard_.Arm(context().stall_timeout, [self = Self()] {
-    self->RefuseUpload(Stalled(self->context().stall_timeout), /*busy=*/false);
-  });
+  guard_.Arm(context().stall_timeout,
+             [self = Self()] { self->RefuseUpload(Stalled(self->context().stall_timeout)); });
   StartRead(&in_);
 }
 
 void GenerateWithStateCall::OnReadDone(bool ok) {
   if (!guard_.Disarm()) return;  // refused
   if (rpc()->IsCancelled()) {
-    return RefuseUpload(absl::CancelledError("the call was cancelled"), /*busy=*/false);
+    return RefuseUpload(Refused(Reason::kCancelled, "the call was cancelled"));
   }
   const auto status = context().session_tasks->TrySchedule(
       caller().sharer, kSessionTaskBytes + in_.Length(),
       [self = Self(), ok] { ok ? self->OnMessage() : self->OnLast(); });
-  if (!status.ok()) RefuseUpload(status, /*busy=*/true);
+  if (!status.ok()) RefuseUpload(status);
 }
 
 absl::Status GenerateWithStateCall::ReadMessage() {
@@ -58,13 +58,14 @@ absl::Status GenerateWithStateCall::ReadMessage() {
   in_.Clear();
   const bool first = reads_ == 1;
   if (message.has_generate() != first) {
-    return absl::InvalidArgumentError(first ? "generate: is not set, must be in the first message"
-                                            : "generate: is set, may be in the first message only");
+    return first ? Refused(Reason::kValueMissing, "generate", "must be set in the first message")
+                 : Refused(Reason::kValuesConflict, "generate",
+                           "is set, may be in the first message only");
   }
   if (first) {
     message_ = std::move(*message.mutable_generate());
     if (message_.has_session()) {
-      return absl::InvalidArgumentError("generate.session: must not be set beside a state");
+      return Refused(Reason::kValuesConflict, "generate.session", "must not be set beside a state");
     }
     const auto model = FindModel(context().engine->models(), message_.model());
     if (!model.ok()) return model.status();
@@ -77,27 +78,26 @@ absl::Status GenerateWithStateCall::ReadMessage() {
     if (auto status = receiver_->Keep(message_.SpaceUsedLong()); !status.ok()) return status;
   }
   if (message_.has_conversation() && !message.chunk().empty()) {
-    return absl::InvalidArgumentError(
-        "generate.conversation: stands before a snapshot, whose text is not known; must begin the "
-        "context");
+    return Refused(Reason::kValuesConflict, "generate.conversation",
+                   "stands before a snapshot, whose text is not known; must begin the context");
   }
   return receiver_->Add(message.chunk(), guard_.took());
 }
 
 void GenerateWithStateCall::OnMessage() {
-  if (auto status = ReadMessage(); !status.ok()) return RefuseUpload(status, receiver_->busy());
+  if (auto status = ReadMessage(); !status.ok()) return RefuseUpload(status);
   ReadNext();
 }
 
 void GenerateWithStateCall::OnLast() {
   if (model_ == nullptr) {
-    return RefuseUpload(absl::InvalidArgumentError("generate: there is no message"), false);
+    return RefuseUpload(Refused(Reason::kValueMissing, "generate", "there is no message"));
   }
   const v1::GenerateRequest message = std::move(message_);
   std::optional<StartPoint> start;
   if (!receiver_->empty()) {
     auto from = context().sessions->StartFrom(model_->name, receiver_->Take());
-    if (!from.ok()) return RefuseUpload(from.status(), /*busy=*/true);
+    if (!from.ok()) return RefuseUpload(from.status());
     start = *std::move(from);
   }
   ContextStart context_start{ContextStart::kUpload, 0};
@@ -107,24 +107,23 @@ void GenerateWithStateCall::OnLast() {
   }
   if (message.has_conversation()) {
     auto written = WriteConversation(message.conversation(), *model_, context().limits);
-    if (!written.ok()) return RefuseUpload(written.status(), /*busy=*/false);
+    if (!written.ok()) return RefuseUpload(written.status());
     context_start.conversation = std::move(written->ids);
   }
   auto request = ToRequest(message, *model_, context().limits, context_start);
-  if (!request.ok()) return RefuseUpload(request.status(), /*busy=*/false);
+  if (!request.ok()) return RefuseUpload(request.status());
   output_ = GenerateOutput(model_->model->tokenizer(), request->sampling.logprobs.has_value());
   request->start = std::move(start);
   request->keep = true;
   if (auto status = Submit(*std::move(request)); !status.ok()) {  // which says when to try again
     receiver_ = nullptr;
-    Refuse(status);
+    End(status);
   }
 }
 
-void GenerateWithStateCall::RefuseUpload(const absl::Status& status, bool busy) {
-  AddRetryPushback(status, /*fits_idle_server=*/busy, rpc());
+void GenerateWithStateCall::RefuseUpload(const absl::Status& status) {
   receiver_ = nullptr;
-  Refuse(status);
+  End(status);
 }
 
 absl::StatusOr<grpc::ByteBuffer> GenerateWithStateCall::ToMessage(const Backlog& backlog) {

@@ -50,7 +50,7 @@ class GenerateWithStateCall
   absl::Status ReadMessage();
   void OnLast();
   // `busy`: it may work later.
-  void RefuseUpload(const absl::Status& status, bool busy);
+  void RefuseUpload(const absl::Status& status);
   // The way out.
   // As large as there is room for. What was generated is not lost for want of it: small ones need
   // none.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/refusal.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/session_convert.h"
 #include "server/rpc/wire/status.h"
@@ -24,8 +25,8 @@ void ImportCall::Begin() {
   if (const auto admitted = scope_.Begin(); !admitted.ok()) {
     return Finish(scope_.End(admitted));
   }
-  if (context_.sessions == nullptr) return Refuse(NoSessions(), /*busy=*/false);
-  if (auto status = CheckNotDraining(context_); !status.ok()) return Refuse(status, /*busy=*/false);
+  if (context_.sessions == nullptr) return End(NoSessions());
+  if (auto status = CheckNotDraining(context_); !status.ok()) return End(status);
   receiver_ = std::make_unique<SnapshotReceiver>(
       context_.sessions, ByteQuota::Share(context_.uploads, scope_.caller().sharer),
       context_.stall_timeout);
@@ -34,29 +35,28 @@ void ImportCall::Begin() {
 
 void ImportCall::ReadNext() {
   ++reads_;
-  guard_.Arm(context_.stall_timeout, [self = shared_from_this()] {
-    self->Refuse(Stalled(self->context_.stall_timeout), /*busy=*/false);
-  });
+  guard_.Arm(context_.stall_timeout,
+             [self = shared_from_this()] { self->End(Stalled(self->context_.stall_timeout)); });
   StartRead(&message_);
 }
 
 void ImportCall::OnReadDone(bool ok) {
   if (!guard_.Disarm()) return;  // ended
   if (rpc_->IsCancelled()) {
-    return Refuse(absl::CancelledError("the call was cancelled"), /*busy=*/false);
+    return End(Refused(Reason::kCancelled, "the call was cancelled"));
   }
   const auto status = context_.session_tasks->TrySchedule(
       scope_.caller().sharer, kSessionTaskBytes + message_.Length(),
       [self = self_, ok] { ok ? self->OnMessage() : self->OnLast(); });
-  if (!status.ok()) Refuse(status, /*busy=*/true);
+  if (!status.ok()) End(status);
 }
 
 void ImportCall::OnMessage() {
   const absl::StatusOr<std::string> chunk = ReadChunk(reads_ == 1);
   message_.Clear();
-  if (!chunk.ok()) return Refuse(chunk.status(), /*busy=*/true);
+  if (!chunk.ok()) return End(chunk.status());
   if (auto status = receiver_->Add(*chunk, guard_.took()); !status.ok()) {
-    return Refuse(status, receiver_->busy());
+    return End(status);
   }
   ReadNext();
 }
@@ -65,8 +65,9 @@ absl::StatusOr<std::string> ImportCall::ReadChunk(bool first) {
   v1::ImportSessionRequest message;
   if (auto status = ParseMessage(message_, &message); !status.ok()) return status;
   if (message.has_create() != first) {
-    return absl::InvalidArgumentError(first ? "create: is not set, must be in the first message"
-                                            : "create: is set, may be in the first message alone");
+    return first ? Refused(Reason::kValueMissing, "create", "must be set in the first message")
+                 : Refused(Reason::kValuesConflict, "create",
+                           "is set, may be in the first message only");
   }
   if (first) {
     auto options = ToCreateOptions(message.create());
@@ -84,10 +85,10 @@ absl::StatusOr<std::string> ImportCall::ReadChunk(bool first) {
 
 void ImportCall::OnLast() {
   if (reads_ == 1) {
-    return Refuse(absl::InvalidArgumentError("the call has no message; the first must have come"),
-                  /*busy=*/false);
+    return End(
+        Refused(Reason::kMessageInvalid, "the call has no message; the first must have come"));
   }
-  if (auto status = Complete(); !status.ok()) return Refuse(status, /*busy=*/true);
+  if (auto status = Complete(); !status.ok()) return End(status);
   receiver_ = nullptr;
   Finish(scope_.End(absl::OkStatus()));
 }
@@ -104,10 +105,8 @@ absl::Status ImportCall::Complete() {
   return absl::OkStatus();
 }
 
-void ImportCall::Refuse(const absl::Status& status, bool busy) {
+void ImportCall::End(const absl::Status& status) {
   receiver_ = nullptr;
-  AddRetryPushback(status, /*fits_idle_server=*/busy, rpc_);
-  scope_.Refuse(status);
   Finish(scope_.End(status));
 }
 

@@ -44,7 +44,7 @@ class ImportCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   // Makes the session of what came.
   absl::Status Complete();
   // Of an admitted call: nothing was taken. `busy`: it may work later.
-  void Refuse(const absl::Status& status, bool busy);
+  void End(const absl::Status& status);
 
   const CallContext& context_;
   grpc::CallbackServerContext* const rpc_;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/refusal.h"
 #include "server/rpc/wire/session_convert.h"
 
 namespace tvq {
@@ -17,22 +18,19 @@ absl::Status SnapshotReceiver::Add(const std::string& chunk, Clock::duration wai
   const auto bytes = static_cast<int64_t>(chunk.size());
   left_ += std::chrono::microseconds(bytes * std::micro::den / kSlowestSender) - waited;
   if (left_ < Clock::duration::zero()) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("chunk: the snapshot came too slowly for ",
-                     absl::FormatDuration(absl::FromChrono(patience_)), ", must come at ",
-                     kSlowestSender, " bytes a second or more"));
+    return Refused(Reason::kClientStalled, "chunk",
+                   absl::StrCat("the snapshot came too slowly for ",
+                                absl::FormatDuration(absl::FromChrono(patience_)),
+                                ", must come at ", kSlowestSender, " bytes a second or more"));
   }
   left_ = std::min(left_, patience_);
-  absl::Status taken = upload_->Add(std::span<const char>(chunk));
-  if (absl::IsResourceExhausted(taken)) busy_ = !upload_->too_large();
-  return taken;
+  return upload_->Add(std::span<const char>(chunk));
 }
 
 absl::Status SnapshotReceiver::Keep(size_t bytes) {
   const absl::Status status = share_.Add(static_cast<int64_t>(bytes));
   if (status.ok()) return status;
-  busy_ = true;
-  return absl::ResourceExhaustedError(absl::StrCat("chunk: ", status.message()));
+  return Refused(Reason::kMemoryFull, "chunk", MessageOf(status));
 }
 
 }  // namespace tvq

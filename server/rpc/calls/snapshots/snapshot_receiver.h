@@ -40,7 +40,6 @@ class SnapshotReceiver {
   absl::Status Keep(size_t bytes);
 
   bool empty() const { return empty_; }
-  bool busy() const { return busy_; }
 
   // What was received. Once.
   std::unique_ptr<SnapshotUpload> Take() { return std::move(upload_); }
@@ -52,7 +51,6 @@ class SnapshotReceiver {
   // How long the next bytes may take. What comes adds to it, up to patience_.
   Clock::duration left_;
   bool empty_ = true;
-  bool busy_ = false;
 };
 
 }  // namespace tvq

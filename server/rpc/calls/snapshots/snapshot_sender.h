@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "base/refusal.h"
 #include "server/rpc/limits/stall_guard.h"
 #include "server/rpc/wire/wire.h"
 #include "server/sessions/session_store.h"
@@ -58,7 +59,7 @@ class SnapshotSender {
   // When it is written, `ok` or not: OK, or how the call ends.
   absl::Status Written(bool ok) {
     if (!guard_.Disarm()) return Stalled(timeout_);
-    return ok ? absl::OkStatus() : absl::CancelledError("the client is gone");
+    return ok ? absl::OkStatus() : Refused(Reason::kCancelled, "the client is gone");
   }
 
   void Drop() {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/quoted.h"
+#include "base/refusal.h"
 #include "server/sessions/record/session_id.h"
 
 namespace tvq {
@@ -114,8 +115,9 @@ absl::StatusOr<int64_t> DiskTier::Admit(const SessionRecord& record, int64_t ver
     const StoredSession& session = found->second;
     const SessionRecord* newest = session.Newest();
     if (newest != nullptr && newest->version > record.version) {
-      return absl::AbortedError(absl::StrCat("session ", record.id, " is stored at version ",
-                                             newest->version, ", later than ", record.version));
+      return Refused(Reason::kSessionMoved,
+                     absl::StrCat("session ", record.id, " is stored at version ", newest->version,
+                                  ", later than ", record.version));
     }
     // What it takes the place of, and what is not needed after that.
     const auto replaced = session.versions().find(version);

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
+#include "base/refusal.h"
 #include "server/sessions/durable/redis/redis_scripts.h"
 #include "server/sessions/durable/redis/tier_redis_impl.h"
 #include "server/sessions/record/record_json.h"
@@ -151,23 +152,25 @@ absl::StatusOr<RedisTier::Words> RedisTier::Run(std::initializer_list<const char
   return Run(*connection, script, id, arguments);
 }
 
-absl::Status RedisTier::Refused(const std::string& id, const Words& answer,
+absl::Status RedisTier::NotDone(const std::string& id, const Words& answer,
                                 int64_t record_version) {
   const std::string& why = answer[0];
   const std::string session = absl::StrCat("session ", id);
   if (why == "newer") {
-    return absl::AbortedError(absl::StrCat(session, ": version ", answer[1],
-                                           " is stored, this server has the older version ",
-                                           record_version));
+    return Refused(Reason::kSessionMoved,
+                   absl::StrCat(session, ": version ", answer[1],
+                                " is stored, this server has the older version ", record_version));
   }
   if (why == "claimed") {
-    return absl::AbortedError(absl::StrCat(
-        session, ": another server writes it since claim ", answer[1], "; this server has ",
-        Epoch(id) == 0 ? "none" : absl::StrCat("claim ", Epoch(id))));
+    return Refused(Reason::kSessionMoved,
+                   absl::StrCat(session, ": another server writes it since claim ", answer[1],
+                                "; this server has ",
+                                Epoch(id) == 0 ? "none" : absl::StrCat("claim ", Epoch(id))));
   }
   if (why == "deleted") {
     ForgetSession(id);
-    return absl::AbortedError(absl::StrCat(session, ": it was deleted, perhaps by another server"));
+    return Refused(Reason::kSessionMoved,
+                   absl::StrCat(session, ": it was deleted, perhaps by another server"));
   }
   if (why == "absent") return absl::NotFoundError(absl::StrCat(session, " is not stored"));
   if (why == "full") {
@@ -249,7 +252,7 @@ absl::Status RedisTier::Delete(const std::string& id) {
   if (absl::Status status = Settle(id); !status.ok()) return status;
   const absl::StatusOr<Words> answer = Run({kCommon, kErase, kDelete}, id, {kDeletedSeconds});
   if (!answer.ok()) return answer.status();
-  if ((*answer)[0] != "ok") return Refused(id, *answer, 0);
+  if ((*answer)[0] != "ok") return NotDone(id, *answer, 0);
   SetUsage(*answer);
   ForgetSession(id);
   return absl::OkStatus();
@@ -258,13 +261,13 @@ absl::Status RedisTier::Delete(const std::string& id) {
 absl::Status RedisTier::Touch(const std::string& id, absl::Time last_used) {
   const absl::StatusOr<Words> answer = Run({kCommon, kTouch}, id, {Micros(last_used)});
   if (!answer.ok()) return answer.status();
-  return (*answer)[0] == "ok" ? absl::OkStatus() : Refused(id, *answer, 0);
+  return (*answer)[0] == "ok" ? absl::OkStatus() : NotDone(id, *answer, 0);
 }
 
 absl::StatusOr<SessionRecord> RedisTier::Claim(const std::string& id, absl::Time now) {
   const absl::StatusOr<Words> answer = Run({kCommon, kClaim}, id, {Micros(now)});
   if (!answer.ok()) return answer.status();
-  if ((*answer)[0] != "ok" || answer->size() != 4) return Refused(id, *answer, 0);
+  if ((*answer)[0] != "ok" || answer->size() != 4) return NotDone(id, *answer, 0);
   SetEpoch(id, RedisNumber(*answer, 1));
   {
     // What was under way belongs to an earlier claim now, and what is stored is what counts.
@@ -293,7 +296,7 @@ absl::StatusOr<bool> RedisTier::DeleteUnused(const std::string& id, absl::Time s
       Run({kCommon, kErase, kDeleteUnused}, id, {kDeletedSeconds, Micros(since)});
   if (!answer.ok()) return answer.status();
   if ((*answer)[0] == "used") return false;
-  if ((*answer)[0] != "ok") return Refused(id, *answer, 0);
+  if ((*answer)[0] != "ok") return NotDone(id, *answer, 0);
   SetUsage(*answer);
   ForgetSession(id);
   return true;

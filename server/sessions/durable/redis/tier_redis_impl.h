@@ -61,7 +61,7 @@ class RedisTier : public DurableTier {
   absl::StatusOr<Words> Run(std::initializer_list<const char*> script, const std::string& id,
                             const Words& arguments);
   // For a script's answer that is not "ok".
-  absl::Status Refused(const std::string& id, const Words& answer, int64_t record_version);
+  absl::Status NotDone(const std::string& id, const Words& answer, int64_t record_version);
   absl::StatusOr<SessionRecord> Parse(const std::string& id, std::string_view record,
                                       std::string_view last_used);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "base/refusal.h"
 #include "server/sessions/durable/redis/redis_pieces.h"
 #include "server/sessions/durable/redis/redis_scripts.h"
 #include "server/sessions/durable/redis/tier_redis_impl.h"
@@ -58,7 +59,7 @@ absl::Status RedisTier::Put(const SessionRecord& record, int64_t version, int64_
   Words arguments = Admission(record, version, bytes);
   const absl::StatusOr<Words> admitted = Run({kCommon, kAdmission, kAdmit}, record.id, arguments);
   if (!admitted.ok()) return admitted.status();
-  if ((*admitted)[0] != "ok") return Refused(record.id, *admitted, record.version);
+  if ((*admitted)[0] != "ok") return NotDone(record.id, *admitted, record.version);
   // Remembered before the commit, whose answer may get lost.
   SetEpoch(record.id, RedisNumber(*admitted, 1));
 
@@ -92,7 +93,7 @@ absl::Status RedisTier::Put(const SessionRecord& record, int64_t version, int64_
   }
   if ((*committed)[0] != "ok") {
     Forget(layout);
-    return Refused(record.id, *committed, record.version);
+    return NotDone(record.id, *committed, record.version);
   }
   SetUsage(*committed);
   const std::lock_guard lock(mutex_);
@@ -183,8 +184,9 @@ absl::Status RedisTier::Lost(const std::string& id, int64_t version, const std::
                              int64_t piece) {
   const absl::StatusOr<std::string> now = Locate(id, version);
   if (absl::IsNotFound(now.status()) || (now.ok() && *now != place)) {
-    return absl::AbortedError(absl::StrCat("session ", id, ", version ", version,
-                                           ": it was replaced or deleted while it was read"));
+    return Refused(Reason::kSessionMoved,
+                   absl::StrCat("session ", id, ", version ", version,
+                                ": it was replaced or deleted while it was read"));
   }
   if (!now.ok()) return now.status();
   return absl::UnavailableError(absl::StrCat("session ", id, ", version ", version, ": piece ",

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 
 namespace tvq::gateway {
 namespace {
@@ -108,7 +109,7 @@ TEST(CompletionsRequestTest, PromptsOfAllForms) {
 }
 
 TEST(CompletionsRequestTest, ErrorsNameThePromptOfAList) {
-  const absl::Status empty = absl::InvalidArgumentError("token_ids: is empty");
+  const absl::Status empty = Refused(Reason::kValueMissing, "token_ids", "is empty");
   const auto param = [&](const std::string& body) {
     return ToCompletionsError(empty, Parse(body), 0).param;
   };

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 #include "client/gateway/openai/chat_request.h"
 #include "client/gateway/openai/session_requests.h"
 
@@ -164,9 +165,9 @@ TEST(ConversationBodyTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(Wrong(R"("messages":[])", own), HasSubstr("messages: must be a list"));
   EXPECT_THAT(Wrong(R"("messages":[5])", own), HasSubstr("messages[0]: must be an object"));
   EXPECT_THAT(Wrong(R"("messages":[{"content":"x"}])", own),
-              HasSubstr("messages[0].role: must be"));
+              HasSubstr("messages[0].role: is missing, must be a string"));
   EXPECT_THAT(Wrong(R"("messages":[{"role":"user","content":[{"type":"image_url"}]}])", own),
-              HasSubstr("messages[0].content: must be a string"));
+              HasSubstr("messages[0].content: is a list, must be a string"));
   EXPECT_THAT(Wrong(absl::StrCat(kHello, R"(,"tools":{})"), own),
               HasSubstr("tools: must be a list"));
   EXPECT_THAT(Wrong(absl::StrCat(kHello, R"(,"chat_template_kwargs":[])"), own),
@@ -192,19 +193,26 @@ TEST(ConversationBodyTest, AChatTemplateWritesText) {
   EXPECT_THAT(Wrong(absl::StrCat(kHello, R"(,"tools":[{}])"), both),
               HasSubstr("tools: must be left out"));
   EXPECT_THAT(Wrong(R"("messages":[{"role":"tool","content":"x"}])", both),
-              HasSubstr("messages[0].role: must be system, user or assistant"));
+              HasSubstr("messages[0].role: is \"tool\", must be system, user or assistant"));
+  EXPECT_THAT(Wrong(R"("messages":[{"role":"user"}])", both),
+              HasSubstr("messages[0].content: is missing, must be a string"));
+  EXPECT_THAT(Wrong(R"("messages":[{"role":"user","content":null}])", both),
+              HasSubstr("messages[0].content: is null, must be a string"));
+  EXPECT_THAT(
+      Wrong(R"("messages":[{"role":"assistant","content":null,"tool_calls":[{}]}])", both),
+      HasSubstr("messages[0].tool_calls: must be left out: this model's template only writes"));
 }
 
 TEST(ConversationBodyTest, TheServersFieldsAreTheBodys) {
   auto request = ParseChat(absl::StrCat("{", kHello, "}"), "");
   ASSERT_TRUE(request.ok());
-  const auto told = [&](const std::string& message) {
-    return ToChatError(absl::InvalidArgumentError(message), *request);
+  const auto told = [&](const char* field) {
+    return ToChatError(Refused(Reason::kValueInvalid, field, "x"), *request);
   };
-  EXPECT_EQ(told("conversation.messages[1]: x").param, "messages[1]");
-  EXPECT_EQ(told("conversation.template_kwargs: x").message, "chat_template_kwargs: x");
-  EXPECT_EQ(told("conversation.tools: x").param, "tools");
-  EXPECT_EQ(told("conversation: roles must alternate").message, "messages: roles must alternate");
+  EXPECT_EQ(told("conversation.messages[1]").param, "messages[1]");
+  EXPECT_EQ(told("conversation.template_kwargs").message, "chat_template_kwargs: x");
+  EXPECT_EQ(told("conversation.tools").param, "tools");
+  EXPECT_EQ(told("conversation").message, "messages: x");
 }
 
 TEST(ConversationBodyTest, IsTokenized) {

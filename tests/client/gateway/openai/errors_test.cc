@@ -2,54 +2,67 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "absl/strings/cord.h"
+#include "base/refusal.h"
 
 namespace tvq::gateway {
 namespace {
 
-// proto/README.md's, and OpenAI's words.
+// The HTTP codes are those of the table in proto/README.md, which names all reasons.
 TEST(ErrorsTest, TheTable) {
-  using Code = absl::StatusCode;
-  const std::string invalid = "invalid_request_error", server = "server_error";
-  for (const auto& [code, http, type, name] :
-       std::vector<std::tuple<Code, int, std::string, std::string>>{
-           {Code::kInvalidArgument, 400, invalid, ""},
-           {Code::kOutOfRange, 400, invalid, ""},
-           {Code::kUnauthenticated, 401, invalid, "invalid_api_key"},
-           {Code::kPermissionDenied, 403, "permission_error", "permission_denied"},
-           {Code::kNotFound, 404, invalid, "not_found"},
-           {Code::kAborted, 409, "conflict_error", "conflict"},
-           {Code::kAlreadyExists, 409, "conflict_error", "already_exists"},
-           {Code::kFailedPrecondition, 412, invalid, "failed_precondition"},
-           {Code::kResourceExhausted, 429, "rate_limit_error", "rate_limit_exceeded"},
-           {Code::kCancelled, 499, "cancelled_error", "cancelled"},
-           {Code::kInternal, 500, server, "internal_error"},
-           {Code::kUnknown, 500, server, "internal_error"},
-           {Code::kDataLoss, 500, server, "data_loss"},
-           {Code::kUnimplemented, 501, server, "unimplemented"},
-           {Code::kUnavailable, 503, server, "unavailable"},
-           {Code::kDeadlineExceeded, 504, server, "deadline_exceeded"},
+  std::ifstream file("proto/README.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string all = text.str();
+  const std::regex row(R"(\n\| `([A-Z_]+)` \| `[A-Z_]+` \| (\d+) \| (now|after|never) \|)");
+  size_t rows = 0;
+  for (std::sregex_iterator it(all.begin(), all.end(), row), end; it != end; ++it, ++rows) {
+    const std::string name = (*it)[1].str();
+    const ReasonInfo* const info = FindReason(name);
+    ASSERT_NE(info, nullptr) << name;
+    const ApiError error = ToApiError(Refused(info->reason, "field", "x"));
+    EXPECT_EQ(error.status, std::stoi((*it)[2].str())) << name;
+    EXPECT_EQ(error.reason, name);
+    EXPECT_EQ(error.message, "field: x");
+    EXPECT_EQ(error.param, error.status < 500 ? "field" : "") << name;
+    EXPECT_EQ(error.retry_after_ms.has_value(), (*it)[3].str() == "after") << name;
+    EXPECT_FALSE(error.type.empty()) << name;
+  }
+  EXPECT_EQ(rows, Reasons().size());
+}
+
+// Programs look for these.
+TEST(ErrorsTest, HaveOpenAisWords) {
+  const std::string invalid = "invalid_request_error";
+  for (const auto& [reason, type, code] : std::vector<std::tuple<Reason, std::string, std::string>>{
+           {Reason::kValueInvalid, invalid, ""},
+           {Reason::kContextTooLong, invalid, "context_length_exceeded"},
+           {Reason::kApiKeyUnknown, invalid, "invalid_api_key"},
+           {Reason::kModelUnknown, invalid, "model_not_found"},
+           {Reason::kSessionUnknown, invalid, "not_found"},
+           {Reason::kQueueFull, "rate_limit_error", "rate_limit_exceeded"},
+           {Reason::kRequestTooLarge, invalid, "too_large"},
+           {Reason::kInternal, "server_error", "internal_error"},
        }) {
-    const ApiError error = ToApiError(absl::Status(code, "x"));
-    EXPECT_EQ(error.status, http);
-    EXPECT_EQ(error.type, type) << http;
-    EXPECT_EQ(error.code, name) << http;
-    EXPECT_EQ(error.retry_after_ms.has_value(), http == 429 || http == 503) << http;
+    const ApiError error = ToApiError(Refused(reason, "x"));
+    EXPECT_EQ(error.type, type) << error.reason;
+    EXPECT_EQ(error.code, code) << error.reason;
   }
 }
 
 // OpenAI's packages make a call again that was answered 5xx.
 TEST(ErrorsTest, WhatAModelCannotDoIsWrongInTheRequest) {
-  const ApiError error = ToApiError(absl::UnimplementedError("model: \"m\" has no encoder"));
+  const ApiError error = ToApiError(Refused(Reason::kModelUnfit, "model", "has no encoder"));
   EXPECT_EQ(error.status, 400);
   EXPECT_EQ(error.type, "invalid_request_error");
   EXPECT_EQ(error.param, "model");
-  EXPECT_EQ(ToApiError(absl::UnimplementedError("this server keeps no sessions")).status, 501);
 }
 
 TEST(ErrorsTest, FieldsAreRenamedOutsideOfWhatAClientSent) {
@@ -61,55 +74,45 @@ TEST(ErrorsTest, FieldsAreRenamedOutsideOfWhatAClientSent) {
       R"(limit: "a max_tokens \" max_tokens" is more than limit, max_tokens_total, nor min_max_tokens)");
 }
 
-TEST(ErrorsTest, PromptsThatAreTooLongHaveOpenAisCode) {
-  const char* const both =
-      "prompt: has 9 tokens, and max_tokens is 3; together they must be at most 8, the model's "
-      "context length";
-  for (const char* message :
-       {"prompt: has 9 tokens, must be at most 8, the model's context length", both,
-        "text: has 9 tokens, must have at most 8, the server's limit",
-        "text: has 9 tokens, must have at most 8, the prompt tokens that may wait",
-        "text: has 99 bytes, more than 8 tokens, the server's limit, can stand for"}) {
-    EXPECT_EQ(ToApiError(absl::InvalidArgumentError(message)).code, "context_length_exceeded");
-  }
-  EXPECT_EQ(ToApiError(absl::InvalidArgumentError("n: must be at most 8, the server's limit")).code,
-            "");
+TEST(ErrorsTest, FieldsHaveTheBodysNames) {
+  const FieldNames names = {{"text", "prompt"}, {"token_ids", "prompt[3]"}};
+  const auto renamed = [&](const char* field) {
+    return ToApiError(Refused(Reason::kValueInvalid, field, "is empty"), names);
+  };
+  EXPECT_EQ(renamed("text").param, "prompt");
+  EXPECT_EQ(renamed("text").message, "prompt: is empty");
+  EXPECT_EQ(renamed("token_ids[1]").param, "prompt[3][1]");
+  EXPECT_EQ(renamed("texts").param, "texts");
+  EXPECT_EQ(renamed("texts").message, "texts: is empty");
 }
 
-TEST(ErrorsTest, ParamIsTheFieldThatTheMessageNames) {
-  const auto param = [](const char* message) {
-    return ToApiError(absl::InvalidArgumentError(message)).param;
-  };
-  EXPECT_EQ(param("max_tokens: value is -3, must be at least 1"), "max_tokens");
-  EXPECT_EQ(param("stop[3]: is empty"), "stop[3]");
-  EXPECT_EQ(param("the server: is away"), "");
-  EXPECT_EQ(param(": x"), "");
-  EXPECT_EQ(param("no field"), "");
+// What only looks like a field's name is none.
+TEST(ErrorsTest, NoFieldIsReadFromAMessage) {
+  const ApiError error = ToApiError(Refused(Reason::kValueInvalid, "text: is empty"));
+  EXPECT_EQ(error.param, "");
 }
 
 TEST(ErrorsTest, WhenToComeAgain) {
-  const auto error = [](const char* message, const char* pushback) {
-    absl::Status status = absl::ResourceExhaustedError(message);
-    if (pushback != nullptr) status.SetPayload("grpc-retry-pushback-ms", absl::Cord(pushback));
-    return ToApiError(status);
+  const auto error = [](Retry retry, int64_t ms) {
+    return ToApiError(
+        Refused({.reason = Reason::kMemoryFull, .retry = retry, .retry_after_ms = ms}, "full"));
   };
-  EXPECT_EQ(error("full", "1500").status, 429);
-  EXPECT_EQ(error("full", "1500").retry_after_ms, 1500);
-  EXPECT_EQ(error("full", "0").retry_after_ms, 0);
-  EXPECT_EQ(error("never fits", "-1").status, 413);
-  EXPECT_EQ(error("never fits", "-1").retry_after_ms, std::nullopt);
-  EXPECT_EQ(error("something is full", nullptr).status, 429);
-  // Only the server knows whether it is that snapshot or its memory.
-  EXPECT_EQ(error("snapshot: has more than 9 bytes", "-1").status, 413);
-  EXPECT_EQ(error("snapshot: no memory for more than 9 bytes", "1000").status, 429);
-  EXPECT_EQ(error("snapshot: no memory for more than 9 bytes", nullptr).retry_after_ms, 1000);
+  EXPECT_EQ(error(Retry::kAfter, 1500).status, 429);
+  EXPECT_EQ(error(Retry::kAfter, 1500).retry_after_ms, 1500);
+  EXPECT_EQ(error(Retry::kAfter, 0).retry_after_ms, 0);
+  EXPECT_EQ(error(Retry::kNever, 0).status, 413);
+  EXPECT_EQ(error(Retry::kNever, 0).code, "too_large");
+  EXPECT_EQ(error(Retry::kNever, 0).retry_after_ms, std::nullopt);
+  // As gRPC itself says it.
+  EXPECT_EQ(ToApiError(absl::ResourceExhaustedError("full")).status, 429);
 }
 
 TEST(ErrorsTest, Json) {
-  const ApiError error = ToApiError(absl::NotFoundError("model: there is no \"\xff\""));
+  const ApiError error =
+      ToApiError(Refused(Reason::kModelUnknown, "model", "there is no \"\xff\""));
   EXPECT_EQ(nlohmann::json::parse(ToJson(error)), nlohmann::json::parse(R"({"error": {
       "message": "model: there is no \"\ufffd\"", "type": "invalid_request_error", "param": "model",
-      "code": "model_not_found"}})"));
+      "code": "model_not_found", "reason": "MODEL_UNKNOWN"}})"));
   EXPECT_EQ(nlohmann::json::parse(ToJson(HttpError(400, "x")))["error"]["param"], nullptr);
 }
 

@@ -49,7 +49,23 @@ TEST(JsonBodyTest, SaysWhereItIsNoJson) {
   EXPECT_EQ(message("{"), "the body is not valid JSON: it ends at byte 1, before it is complete");
   EXPECT_EQ(message("{\"a\": \"b"),
             "the body is not valid JSON: it ends at byte 8, before it is complete");
-  EXPECT_EQ(message("{\"a\": 1,}"), "the body is not valid JSON in UTF-8: error at byte 9");
+  const auto words = [&](const char* body) {
+    return absl::StrCat(message(body))
+        .substr(std::string("the body is not valid JSON in UTF-8: ").size());
+  };
+  EXPECT_EQ(words("{\"a\": 1,}"), "line 1, column 9: unexpected '}'; expected string literal");
+  EXPECT_EQ(words("{\n'a': 1}"),
+            "line 2, column 1: invalid literal; expected string literal; the last that was read is "
+            "\"'\"");
+  EXPECT_EQ(words("{\"a\": \"\\ud800x\"}"),
+            "line 1, column 14: invalid string: surrogate U+D800..U+DBFF must be followed by "
+            "U+DC00..U+DFFF; the last that was read is \"\\\"\\\\ud800x\"");
+  EXPECT_EQ(words("{\"a\": \"it's; expected\xff\"}"),
+            "line 1, column 23: invalid string: ill-formed UTF-8 byte; the last that was read is "
+            "\"\\\"it's; expected\\xFF\"");
+  const std::string text(1000, 'x');
+  EXPECT_EQ(words(("[\"" + text + "\n").c_str()).size(),
+            words(("[\"" + text + text + "\n").c_str()).size());
   EXPECT_EQ(message("[]"), "the body must be a JSON object");
 }
 

@@ -69,9 +69,9 @@ TEST(SubmissionTest, ARequestMayKeepAsMuchAsTheQueueHolds) {
       Prepare(Ask(NewSink(), "aaaa", {.stop = many}), model, options, 1'000'000);
   EXPECT_EQ(submission.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(submission.status().message(),
-            "stop, stop_token_ids, allowed_token_ids and logit_bias: count as 48128 prompt tokens "
-            "for the memory that they take, and the prompt has 4; together they must be at most "
-            "1000, as many as may wait");
+            "stop: with stop_token_ids, allowed_token_ids and logit_bias it counts as 48128 prompt "
+            "tokens for the memory that they take, and the prompt has 4; together they must be at "
+            "most 1000, as many as may wait");
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class CallGateTest : public testing::Test {
   void Write(const std::string& text) { std::ofstream(file_) << text; }
 
   std::unique_ptr<CallGate> Gate() {
-    auto gate = CallGate::Create({.api_key_file = file_.string()}, &recorder_);
+    auto gate = CallGate::Create({.api_key_file = file_.string()});
     EXPECT_TRUE(gate.ok()) << gate.status();
     return *std::move(gate);
   }
@@ -48,11 +48,10 @@ class CallGateTest : public testing::Test {
   }
 
   const std::filesystem::path file_;
-  CallRecorder recorder_{nullptr};
 };
 
 TEST_F(CallGateTest, WithoutAFileEverybodyMayCall) {
-  auto gate = CallGate::Create({}, &recorder_);
+  auto gate = CallGate::Create({});
   ASSERT_TRUE(gate.ok());
   EXPECT_FALSE((*gate)->has_keys());
   Caller caller;
@@ -133,7 +132,7 @@ TEST_F(CallGateTest, ADamagedFileIsNotUsed) {
 }
 
 TEST_F(CallGateTest, AMissingFileIsAnErrorAtStart) {
-  EXPECT_EQ(CallGate::Create({.api_key_file = file_.string()}, &recorder_).status().code(),
+  EXPECT_EQ(CallGate::Create({.api_key_file = file_.string()}).status().code(),
             absl::StatusCode::kNotFound);
 }
 

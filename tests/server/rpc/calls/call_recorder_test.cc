@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/refusal.h"
 
 namespace tvq {
 namespace {
@@ -38,18 +39,22 @@ TEST(CallRecorderTest, CountsByMethodAndCode) {
                   testing::Pair("GenerationService/Score DEADLINE_EXCEEDED", 1)));
 }
 
-TEST(CallRecorderTest, CountsRejectionsByReason) {
+TEST(CallRecorderTest, CountsWhatWasNotDoneByReason) {
   CallRecorder recorder(nullptr);
-  recorder.Rejected(absl::ResourceExhaustedError("the queue is full"), /*draining=*/true);
-  recorder.Rejected(absl::UnavailableError("the server is stopping"), /*draining=*/true);
-  recorder.Rejected(absl::UnavailableError("Redis is away"), /*draining=*/false);
-  recorder.RejectedByRate();
-  recorder.RejectedByRate();
-  std::map<std::string, int64_t> counts;
+  const Caller caller;
+  const auto finish = [&](const MethodInfo& method, const absl::Status& status) {
+    recorder.Finished({method, caller, status, absl::Seconds(1)});
+  };
+  finish(kRecordedGenerate, absl::OkStatus());
+  finish(kRecordedGenerate, Refused(Reason::kQueueFull, "the queue is full"));
+  finish(kRecordedScore, Refused(Reason::kQueueFull, "the queue is full"));
+  finish(kRecordedScore, Refused(Reason::kRateExceeded, "too fast"));
+  finish(kRecordedScore, absl::UnavailableError("Redis is away"));
+  std::map<Reason, int64_t> counts;
   for (const auto& [reason, count] : recorder.counts().rejected) counts[reason] = count;
-  EXPECT_THAT(counts, testing::UnorderedElementsAre(
-                          testing::Pair("capacity", 1), testing::Pair("draining", 1),
-                          testing::Pair("unavailable", 1), testing::Pair("rate_limit", 2)));
+  EXPECT_THAT(counts, testing::UnorderedElementsAre(testing::Pair(Reason::kQueueFull, 2),
+                                                    testing::Pair(Reason::kRateExceeded, 1),
+                                                    testing::Pair(Reason::kUnavailable, 1)));
 }
 
 TEST(CallRecorderTest, LogsEveryCall) {

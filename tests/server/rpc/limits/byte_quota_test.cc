@@ -42,7 +42,7 @@ TEST_F(ByteQuotaTest, OneOwnerLeavesRoomForAnother) {
 }
 
 TEST_F(ByteQuotaTest, NamesWhatItCounts) {
-  ByteQuota quota("things", 2, "places");
+  ByteQuota quota("things", 2, "places", Reason::kCallsFull);
   ByteQuota::Share first(&quota, "a");
   ASSERT_TRUE(first.Add(2).ok());
   EXPECT_THAT(std::string(ByteQuota::Share(&quota, "b").Add(1).message()),

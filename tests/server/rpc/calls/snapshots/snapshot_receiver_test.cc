@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/refusal.h"
 #include "server/rpc/wire/session_convert.h"
 #include "tests/server/rpc/mock_session_store.h"
 
@@ -18,14 +19,15 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kAtOnce{0};
 
+Reason ReasonOf(const absl::Status& status) { return RefusalOf(status).reason; }
+
 class CountingUpload : public SnapshotUpload {
  public:
   explicit CountingUpload(size_t limit) : limit_(limit) {}
   absl::Status Add(std::span<const char> bytes) override {
     size_ += bytes.size();
-    return too_large() ? absl::ResourceExhaustedError("too large") : absl::OkStatus();
+    return size_ > limit_ ? Refused(Reason::kSnapshotTooLarge, "too large") : absl::OkStatus();
   }
-  bool too_large() const override { return size_ > limit_; }
 
  private:
   const size_t limit_;
@@ -52,9 +54,7 @@ TEST_F(SnapshotReceiverTest, QuotaIsSharedAndGivenBack) {
   auto first = NewReceiver();
   const auto second = NewReceiver();
   EXPECT_TRUE(first->Add(std::string(4000, 'x'), kAtOnce).ok());
-  EXPECT_EQ(second->Add(std::string(3000, 'x'), kAtOnce).code(),
-            absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(second->busy());
+  EXPECT_EQ(ReasonOf(second->Add(std::string(3000, 'x'), kAtOnce)), Reason::kMemoryFull);
   first = nullptr;
   EXPECT_TRUE(second->Add(std::string(3000, 'x'), kAtOnce).ok());
 }
@@ -66,33 +66,15 @@ TEST_F(SnapshotReceiverTest, ManyOfOneOwnerLeaveRoomForAnothers) {
     many.push_back(NewReceiver());
     status = many.back()->Add(std::string(100, 'x'), kAtOnce);
   }
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_EQ(ReasonOf(status), Reason::kMemoryFull) << status;
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("chunk: snapshots take"));
-  EXPECT_TRUE(many.back()->busy());
   EXPECT_TRUE(NewReceiver("b")->Add(std::string(300, 'x'), kAtOnce).ok());
 }
 
-TEST_F(SnapshotReceiverTest, TooLargeIsNotBusy) {
+TEST_F(SnapshotReceiverTest, SaysWhyTheUploadTakesNoMore) {
   const auto receiver = NewReceiver();
   EXPECT_TRUE(receiver->empty());
-  EXPECT_EQ(receiver->Add(std::string(5001, 'x'), kAtOnce).code(),
-            absl::StatusCode::kResourceExhausted);
-  EXPECT_FALSE(receiver->busy());
-}
-
-class NoMemory : public SnapshotUpload {
- public:
-  absl::Status Add(std::span<const char>) override {
-    return absl::ResourceExhaustedError("no memory");
-  }
-  bool too_large() const override { return false; }
-};
-
-TEST_F(SnapshotReceiverTest, WithoutMemoryItIsBusy) {
-  ON_CALL(store_, NewUpload).WillByDefault([] { return std::make_unique<NoMemory>(); });
-  const auto receiver = NewReceiver();
-  EXPECT_EQ(receiver->Add("x", kAtOnce).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(receiver->busy());
+  EXPECT_EQ(ReasonOf(receiver->Add(std::string(5001, 'x'), kAtOnce)), Reason::kSnapshotTooLarge);
 }
 
 TEST_F(SnapshotReceiverTest, ChunksAreBounded) {
@@ -106,8 +88,7 @@ TEST_F(SnapshotReceiverTest, WhatTheCallKeepsCounts) {
   const auto second = NewReceiver();
   ASSERT_TRUE(first->Keep(5000).ok());
   EXPECT_TRUE(first->empty());
-  EXPECT_EQ(second->Keep(1001).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(second->busy());
+  EXPECT_EQ(ReasonOf(second->Keep(1001)), Reason::kMemoryFull);
   first = nullptr;
   EXPECT_TRUE(second->Keep(1001).ok());
 }
@@ -117,7 +98,6 @@ TEST_F(SnapshotReceiverTest, ASnapshotThatTricklesIsGivenUp) {
   const auto receiver = NewReceiver();
   EXPECT_TRUE(receiver->Add("x", milliseconds(500)).ok());
   EXPECT_EQ(receiver->Add("x", milliseconds(501)).code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_FALSE(receiver->busy());
 }
 
 TEST_F(SnapshotReceiverTest, ASnapshotMayTakeLongerTheLongerItIs) {
@@ -142,7 +122,6 @@ TEST_F(SnapshotReceiverTest, ASnapshotMayNotBeginFastAndThenTrickle) {
   EXPECT_TRUE(receiver.Add("x", milliseconds(500)).ok());
   const absl::Status status = receiver.Add("x", milliseconds(501));
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
-  EXPECT_FALSE(receiver.busy());
 }
 
 }  // namespace
