@@ -1,10 +1,18 @@
 #include "client/cli/sampling_options.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tvq/v1/field.pb.h"
 
 namespace tvq::cli {
 namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Reflection;
 
 constexpr char kSamplingGroup[] = "Sampling";
 
@@ -23,74 +31,91 @@ std::string ProblemWithBias(const std::string& text) {
              : "\"" + text + "\" is not ID=BIAS, two numbers such as 5=-1.5";
 }
 
+std::string OptionOf(const FieldDescriptor& field) {
+  const v1::Field& told = field.options().GetExtension(v1::field);
+  if (!told.option().empty()) return told.option();
+  return absl::StrCat("--", absl::StrReplaceAll(field.name(), {{"_", "-"}}));
+}
+
+// Only --json shows them.
+bool IsForJson(const FieldDescriptor& field) {
+  return field.number() == v1::SamplingParams::kLogprobsFieldNumber ||
+         field.number() == v1::SamplingParams::kPromptLogprobsFieldNumber;
+}
+
 }  // namespace
 
 void SamplingOptions::AddTo(flags::Command command, bool samples) {
-  const auto add = [&](const char* name, auto& value, const char* help) {
+  const auto& type = *v1::SamplingParams::descriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (!samples && field.number() == v1::SamplingParams::kNFieldNumber) continue;
+    Add(command, given_.emplace_back(Given{.field = &field}));
+  }
+}
+
+void SamplingOptions::Add(const flags::Command& command, Given& given) {
+  const FieldDescriptor& field = *given.field;
+  const std::string name = OptionOf(field);
+  std::string help = field.options().GetExtension(v1::field).help();
+  if (IsForJson(field)) help = absl::StrCat("With --json: ", help);
+  const auto add = [&](auto& value) {
     return command.Add(name, value, help).Group(kSamplingGroup);
   };
-  add("--max-tokens", max_tokens_, "Tokens to generate");
-  add("--temperature", temperature_, "0: always the most likely token");
-  command.AddBits("--seed", seed_, "The same seed gives the same text").Group(kSamplingGroup);
-  add("--top-k", top_k_, "Only the k most likely tokens; 0: all");
-  add("--top-p", top_p_, "Only the most likely tokens that reach this probability");
-  add("--min-p", min_p_, "Only tokens at least this fraction as likely as the most likely");
-  add("--presence-penalty", presence_penalty_, "Against tokens generated already");
-  add("--frequency-penalty", frequency_penalty_, "The same, for each time");
-  add("--repetition-penalty", repetition_penalty_, "Against tokens of prompt and output; 1: none");
-  add("--stop", stop_, "End before this text; repeatable").OneValueEach();
-  add("--stop-token-ids", stop_token_ids_, "End at one of these ids").SplitAt(',');
-  add("--min-tokens", min_tokens_, "Do not end before so many tokens");
-  add("--allowed-token-ids", allowed_token_ids_, "Only these ids").SplitAt(',');
-  add("--logit-bias", logit_bias_, "Added to the logit of an id; repeatable")
-      .OneValueEach()
-      .TypeName("ID=BIAS")
-      .Check(ProblemWithBias);
-  add("--logprobs", logprobs_, "With --json: log-probabilities, and so many alternatives");
-  add("--prompt-logprobs", prompt_logprobs_, "The same for the prompt");
-  if (samples) add("--n", n_, "Independent samples");
-  command.AddFlag("--include-stop", include_stop_, "Show the stop text").Group(kSamplingGroup);
-  command.AddFlag("--ignore-eos", ignore_eos_, "Go on after the end of a text")
-      .Group(kSamplingGroup);
-  command.AddFlag("--echo", echo_, "Show the prompt first").Group(kSamplingGroup);
-  command
-      .AddFlag("--limit-to-context", limit_to_context_,
-               "Fewer than --max-tokens where the context has no room for them")
-      .Group(kSamplingGroup);
+  if (field.is_map()) {
+    add(given.texts).OneValueEach().TypeName("ID=BIAS").Check(ProblemWithBias);
+    return;
+  }
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      add(given.number);
+      break;
+    case FieldDescriptor::CPPTYPE_INT32:
+      if (field.is_repeated()) {
+        add(given.ids).SplitAt(',');
+      } else {
+        add(given.integer);
+      }
+      break;
+    case FieldDescriptor::CPPTYPE_UINT64:
+      command.AddBits(name, given.bits, help).Group(kSamplingGroup);
+      break;
+    case FieldDescriptor::CPPTYPE_STRING:
+      add(given.texts).OneValueEach();
+      break;
+    default:
+      command.AddFlag(name, given.flag, help).Group(kSamplingGroup);
+  }
 }
 
 absl::Status SamplingOptions::CheckShown(bool as_json) const {
-  if (as_json || (!logprobs_ && !prompt_logprobs_)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(logprobs_ ? "--logprobs" : "--prompt-logprobs", ": only --json shows them"));
+  for (const Given& given : given_) {
+    if (as_json || !given.integer || !IsForJson(*given.field)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(OptionOf(*given.field), ": only --json shows them"));
+  }
+  return absl::OkStatus();
 }
 
-void SamplingOptions::Fill(v1::SamplingParams* p) const {
-  if (temperature_) p->set_temperature(*temperature_);
-  if (top_p_) p->set_top_p(*top_p_);
-  if (min_p_) p->set_min_p(*min_p_);
-  if (presence_penalty_) p->set_presence_penalty(*presence_penalty_);
-  if (frequency_penalty_) p->set_frequency_penalty(*frequency_penalty_);
-  if (repetition_penalty_) p->set_repetition_penalty(*repetition_penalty_);
-  if (top_k_) p->set_top_k(*top_k_);
-  if (max_tokens_) p->set_max_tokens(*max_tokens_);
-  if (min_tokens_) p->set_min_tokens(*min_tokens_);
-  if (logprobs_) p->set_logprobs(*logprobs_);
-  if (prompt_logprobs_) p->set_prompt_logprobs(*prompt_logprobs_);
-  if (n_) p->set_n(*n_);
-  if (seed_) p->set_seed(*seed_);
-  p->mutable_stop()->Add(stop_.begin(), stop_.end());
-  p->mutable_stop_token_ids()->Add(stop_token_ids_.begin(), stop_token_ids_.end());
-  p->mutable_allowed_token_ids()->Add(allowed_token_ids_.begin(), allowed_token_ids_.end());
-  for (const std::string& text : logit_bias_) {
-    int32_t id = 0;
-    float bias = 0;
-    if (ParseBias(text, &id, &bias)) (*p->mutable_logit_bias())[id] = bias;
+void SamplingOptions::Fill(v1::SamplingParams* params) const {
+  const Reflection& write = *params->GetReflection();
+  for (const Given& given : given_) {
+    const FieldDescriptor* const field = given.field;
+    if (given.number) write.SetFloat(params, field, *given.number);
+    if (given.integer) write.SetInt32(params, field, *given.integer);
+    if (given.bits) write.SetUInt64(params, field, *given.bits);
+    if (given.flag) write.SetBool(params, field, true);
+    for (const int32_t id : given.ids) write.AddInt32(params, field, id);
+    for (const std::string& text : given.texts) {
+      int32_t id = 0;
+      float bias = 0;
+      if (!field->is_map()) {
+        write.AddString(params, field, text);
+      } else if (ParseBias(text, &id, &bias)) {
+        (*params->mutable_logit_bias())[id] = bias;
+      }
+    }
   }
-  p->set_include_stop_str_in_output(include_stop_);
-  p->set_ignore_eos(ignore_eos_);
-  p->set_echo(echo_);
-  p->set_limit_to_context(limit_to_context_);
 }
 
 }  // namespace tvq::cli

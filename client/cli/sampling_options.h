@@ -2,6 +2,7 @@
 #define TVQ_CLIENT_CLI_SAMPLING_OPTIONS_H_
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,8 +13,8 @@
 
 namespace tvq::cli {
 
-// SamplingParams as flags. What is not given is not sent: the server's defaults hold, and its
-// checks.
+// The fields of SamplingParams as options, by their names and help texts in the proto. What is not
+// given is not sent: the server's defaults hold, and its checks.
 class SamplingOptions {
  public:
   // `samples`: how many there may be is an option, too.
@@ -23,14 +24,19 @@ class SamplingOptions {
   void Fill(v1::SamplingParams* params) const;
 
  private:
-  std::optional<float> temperature_, top_p_, min_p_;
-  std::optional<float> presence_penalty_, frequency_penalty_, repetition_penalty_;
-  std::optional<int32_t> top_k_, max_tokens_, min_tokens_, logprobs_, prompt_logprobs_, n_;
-  std::optional<uint64_t> seed_;
-  std::vector<std::string> stop_;
-  std::vector<int32_t> stop_token_ids_, allowed_token_ids_;
-  std::vector<std::string> logit_bias_;  // ID=BIAS
-  bool include_stop_ = false, ignore_eos_ = false, echo_ = false, limit_to_context_ = false;
+  // What an option was given, in the member for its field's type.
+  struct Given {
+    const google::protobuf::FieldDescriptor* field;
+    std::optional<float> number;
+    std::optional<int32_t> integer;
+    std::optional<uint64_t> bits;
+    bool flag = false;
+    std::vector<int32_t> ids;
+    std::vector<std::string> texts;  // also of a map: ID=BIAS
+  };
+  static void Add(const flags::Command& command, Given& given);
+
+  std::deque<Given> given_;  // options point into it
 };
 
 }  // namespace tvq::cli

@@ -58,10 +58,6 @@ struct SampleRow {
 // Below this temperature a row is greedy, as in vLLM.
 inline constexpr float kGreedyTemperature = 1e-5F;
 
-// What requests may ask for: beyond it, logits would leave the range of float.
-inline constexpr float kLeastRepetitionPenalty = 1e-9F;
-inline constexpr float kMostRepetitionPenalty = 1e9F;
-
 inline bool HasPenalty(const SampleRow& row) {
   return row.repetition_penalty != 1 || row.frequency_penalty != 0 || row.presence_penalty != 0;
 }

@@ -1,4 +1,5 @@
-#include <limits>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -7,43 +8,20 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/read_file.h"
-#include "kernels/ops/sample.h"
 #include "models/runtime/config/config.h"
 
 namespace tvq {
 namespace {
 
 constexpr int64_t kLargestFileBytes = 1 << 20;
-constexpr double kAnyNumber = std::numeric_limits<float>::max();  // requests carry float32
-// Ranges that exclude zero begin here; no useful value is smaller.
-constexpr double kAboveZero = 1e-9;
-
-struct NumberField {
-  const char* name;
-  double min;
-  double max;
-  std::optional<double> GenerationDefaults::* target;
-};
-
-constexpr NumberField kNumbers[] = {
-    {"temperature", 0, kAnyNumber, &GenerationDefaults::temperature},
-    {"top_p", kAboveZero, 1, &GenerationDefaults::top_p},
-    {"min_p", 0, 1, &GenerationDefaults::min_p},
-    {"repetition_penalty", kLeastRepetitionPenalty, kMostRepetitionPenalty,
-     &GenerationDefaults::repetition_penalty},
-    {"presence_penalty", -2, 2, &GenerationDefaults::presence_penalty},
-    {"frequency_penalty", -2, 2, &GenerationDefaults::frequency_penalty}};
-
-struct IntegerField {
-  const char* name;
-  int64_t min;
-  std::optional<int64_t> GenerationDefaults::* target;
-};
-
-constexpr IntegerField kIntegers[] = {
-    {"top_k", -1, &GenerationDefaults::top_k},  // 0 and -1: all tokens
-    {"max_new_tokens", 1, &GenerationDefaults::max_tokens},
-    {"max_tokens", 1, &GenerationDefaults::max_tokens}};
+absl::StatusOr<double> Number(const Config& config, const std::string& name,
+                              const DefaultField& field) {
+  if (!field.whole) return config.Number(name, field.min, field.max);
+  const absl::StatusOr<int64_t> whole =
+      config.Int(name, static_cast<int64_t>(field.min), static_cast<int64_t>(field.max));
+  if (!whole.ok()) return whole.status();
+  return static_cast<double>(*whole);
+}
 
 absl::StatusOr<ChatTemplate::Role> ReadRole(const Config& config, std::string_view name) {
   absl::StatusOr<Config> object = config.Object(name);
@@ -96,7 +74,8 @@ absl::Status ReadTokenIds(const Config& config, const CommonConfig& common,
 }  // namespace
 
 absl::StatusOr<GenerationDefaults> LoadGenerationDefaults(const std::string& dir,
-                                                          const CommonConfig& common) {
+                                                          const CommonConfig& common,
+                                                          std::span<const DefaultField> fields) {
   const std::string path = absl::StrCat(dir, "/generation_config.json");
   absl::StatusOr<std::string> text = ReadFile(path, kLargestFileBytes);
   if (absl::IsNotFound(text.status())) return GenerationDefaults{};
@@ -105,18 +84,13 @@ absl::StatusOr<GenerationDefaults> LoadGenerationDefaults(const std::string& dir
   if (!config.ok()) return config.status();
 
   GenerationDefaults result;
-  for (const NumberField& field : kNumbers) {
-    if (!config->Has(field.name)) continue;
-    absl::StatusOr<double> value = config->Number(field.name, field.min, field.max);
-    if (!value.ok()) return value.status();
-    result.*field.target = *value;
-  }
-  for (const IntegerField& field : kIntegers) {
-    if (!config->Has(field.name)) continue;
-    absl::StatusOr<int64_t> value =
-        config->Int(field.name, field.min, std::numeric_limits<int32_t>::max());
-    if (!value.ok()) return value.status();
-    result.*field.target = *value;
+  for (const DefaultField& field : fields) {
+    for (const std::string& name : field.names) {
+      if (!config->Has(name)) continue;
+      const absl::StatusOr<double> value = Number(*config, name, field);
+      if (!value.ok()) return value.status();
+      result.numbers[field.name] = *value;
+    }
   }
   if (auto status = ReadTokenIds(*config, common, &result); !status.ok()) return status;
   if (!config->Has("chat_template")) return result;

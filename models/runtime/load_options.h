@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/device/device.h"
 #include "models/runtime/model.h"
@@ -26,7 +27,8 @@ struct LoadOptions {
   // Longest context in tokens, where it is shorter than config.json says; 0: as that says, and
   // kDefaultMaxModelLen where it says nothing and states grow.
   int64_t max_model_len = 0;
-  GenerationDefaults generation;  // LoadModel reads them from the directory
+  std::vector<DefaultField> default_fields;  // that LoadModel reads of generation_config.json
+  GenerationDefaults generation;             // what it found there
   std::shared_ptr<const ConversationWriter> conversations;  // the same
   // Of config, weights and tokenizer file. LoadModel computes it; BuildModel where it is empty,
   // with no tokenizer file.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "kernels/numbers/parse_dtype.h"
 #include "models/runtime/registry/registry.h"
+#include "server/rpc/wire/sampling.h"
 #include "server/startup/progress_bar.h"
 #include "server/startup/readable_bytes.h"
 
@@ -68,6 +69,7 @@ absl::StatusOr<std::vector<ServedModel>> LoadModels(const Flags& flags,
                      .skip_mass = flags.attention_skip_mass};
     options.max_model_len = flags.max_model_len;
     options.draft_rows = flags.draft_tokens;
+    options.default_fields = DefaultFields();
     options.progress = [&bar](int64_t done, int64_t total) { bar.Show(done, total); };
     absl::StatusOr<std::unique_ptr<Model>> model = LoadModel(flag.dir, options);
     if (!model.ok()) {

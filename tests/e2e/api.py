@@ -8,7 +8,7 @@ import types
 
 from server_process import ROOT
 
-NAMES = ["refusal", "session", "generation", "model", "admin"]
+NAMES = ["field", "refusal", "session", "generation", "model", "admin"]
 
 
 def generate(out):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 
 import pytest
+from gateway_process import GatewayProcess
 from server_process import BIN, GOLDEN, PATIENCE_SECONDS, ServerProcess, wait_until
 
 TEXT = "It was late in the evening when the carriage stopped before the old house."
@@ -40,10 +41,18 @@ def cli(start, tvq):
     return Cli(tvq, start().address)
 
 
+def test_a_session_looks_as_it_does_over_http(cli):
+    session = cli.ok("session", "create", "--label", "a story", "--ttl", 3600)
+    cli.ok("session", "mark", session, "m")
+    with GatewayProcess(cli.address) as gateway:
+        assert cli.show(session) == gateway.get(f"/v1/sessions/{session}").json
+        assert cli.show(cli.json("session", "fork", session)["sessions"][0]["id"])["parent_id"] == session
+
+
 def test_from_create_to_delete(cli):
     session = cli.ok("session", "create", "--label", "a story", "--ttl", 3600)
     shown = cli.show(session)
-    assert (shown["label"], shown["position"]) == ("a story", 0) and shown["expire_time"] is not None
+    assert (shown["label"], shown["position"]) == ("a story", 0) and shown["expires"] - shown["created"] == 3600
     appended = cli.json("session", "append", session, "--text", TEXT)
     assert appended["tokens"] == appended["position"] == len(TEXT)
     generated = cli.json("generate", "--session", session, "--max-tokens", 20, "--ignore-eos")
@@ -127,7 +136,7 @@ def test_chat(cli):
     first, mark, second, rewound, fork, last = map(json.loads, said.splitlines())
     assert first["session"]["position"] == mark["position"] == rewound["position"] == fork["position"] == 9
     assert second["session"]["position"] == 19
-    assert last["session"] == {"session_id": fork["id"], "version": fork["version"] + 1, "position": 14,
+    assert last["session"] == {"id": fork["id"], "version": fork["version"] + 1, "position": 14,
                                "persisted_version": 0}
 
 

@@ -70,7 +70,7 @@ void Check(const absl::StatusOr<Request>& request, const ModelInfo& info) {
   const SamplingParams& p = request->sampling;
   if (request->purpose != Purpose::kGenerate) return;
   Expect(std::isfinite(p.temperature) && p.temperature >= 0 && p.top_p > 0 && p.top_p <= 1);
-  Expect(p.n >= 1 && p.n <= kMaxSamples && p.min_tokens >= 0);
+  Expect(p.n >= 1 && p.n <= 128 && p.min_tokens >= 0);
   Expect(p.max_tokens == 0 || p.max_tokens >= p.min_tokens);
   Expect(p.logprobs.value_or(0) >= 0 && p.logprobs.value_or(0) <= kMaxLogprobs);
   for (const LogitBias& bias : p.logit_bias) {

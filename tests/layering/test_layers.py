@@ -40,7 +40,7 @@ def test_order_has_no_cycle_between_top_units():
 
     edges = {(top(unit), top(target)) for unit, targets in layers.ALLOWED.items() for target in targets}
     order = ["base", "kernels", "models/runtime", "models/verify", "proto", "server/engine",
-             "server/sessions", "server/metrics", "server/rpc", "server/startup", "server/main.cc", "client/cpp", "client/chat",
+             "server/sessions", "server/metrics", "server/rpc", "server/startup", "server/main.cc", "client/cpp", "client/chat", "client/json",
              "client/cli", "client/gateway", "client/loadtest"]
     for lower, upper in ((target, unit) for unit, target in edges):
         assert order.index(lower) <= order.index(upper), f"{upper} -> {lower} goes upwards"

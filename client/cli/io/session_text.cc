@@ -10,19 +10,6 @@
 namespace tvq::cli {
 namespace {
 
-const char* TierName(v1::SessionTier tier) {
-  switch (tier) {
-    case v1::SESSION_TIER_DEVICE:
-      return "device";
-    case v1::SESSION_TIER_HOST:
-      return "host";
-    case v1::SESSION_TIER_DURABLE:
-      return "durable";
-    default:
-      return "";
-  }
-}
-
 absl::Time ToTime(const google::protobuf::Timestamp& time) {
   return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
 }
@@ -48,45 +35,10 @@ std::string Saved(int64_t version, int64_t persisted_version) {
 
 }  // namespace
 
-nlohmann::json ToJson(const v1::Session& s) {
-  nlohmann::json json = {{"id", s.id()},
-                         {"model", s.model()},
-                         {"parent_id", nullptr},
-                         {"version", s.version()},
-                         {"persisted_version", s.persisted_version()},
-                         {"position", s.position()},
-                         {"bytes", s.bytes()},
-                         {"tier", TierName(s.tier())},
-                         {"create_time", TimeText(s.create_time())},
-                         {"last_use_time", TimeText(s.last_use_time())},
-                         {"expire_time", nullptr},
-                         {"marks", nlohmann::json::array()},
-                         {"has_transcript", s.has_transcript()},
-                         {"add_special_tokens", s.add_special_tokens()},
-                         {"label", s.label()}};
-  if (!s.parent_id().empty()) {
-    json["parent_id"] = s.parent_id();
-    json["parent_version"] = s.parent_version();
-  }
-  if (s.has_expire_time()) json["expire_time"] = TimeText(s.expire_time());
-  for (const v1::SessionMark& mark : s.marks()) {
-    json["marks"].push_back(
-        {{"name", mark.name()}, {"version", mark.version()}, {"position", mark.position()}});
-  }
-  return json;
-}
-
-nlohmann::json ToJson(const std::vector<v1::Session>& sessions) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const v1::Session& session : sessions) list.push_back(ToJson(session));
+OrderedJson ToJson(const std::vector<v1::Session>& sessions) {
+  OrderedJson list = OrderedJson::array();
+  for (const v1::Session& session : sessions) list.push_back(client::ToJson(session));
   return {{"sessions", list}};
-}
-
-nlohmann::json ToJson(const v1::SessionPosition& p) {
-  return {{"session_id", p.session_id()},
-          {"version", p.version()},
-          {"persisted_version", p.persisted_version()},
-          {"position", p.position()}};
 }
 
 std::string Text(const v1::SessionPosition& p) {
@@ -107,7 +59,7 @@ std::string Text(const v1::Session& s) {
   }
   line("position", absl::StrCat(s.position()));
   line("version", absl::StrCat(s.version(), ", ", Saved(s.version(), s.persisted_version())));
-  line("bytes", absl::StrCat(s.bytes(), ", ", TierName(s.tier())));
+  line("bytes", absl::StrCat(s.bytes(), ", ", client::TierName(s.tier())));
   line("created", TimeText(s.create_time()));
   line("last use", TimeText(s.last_use_time()));
   if (s.has_expire_time()) line("expires", TimeText(s.expire_time()));
@@ -123,7 +75,7 @@ std::string Table(const std::vector<v1::Session>& sessions, absl::Time now) {
       {"ID", "MODEL", "POSITION", "VERSION", "SAVED", "TIER", "USED", "LABEL"}};
   for (const v1::Session& s : sessions) {
     rows.push_back({s.id(), s.model(), absl::StrCat(s.position()), absl::StrCat(s.version()),
-                    absl::StrCat(s.persisted_version()), TierName(s.tier()),
+                    absl::StrCat(s.persisted_version()), client::TierName(s.tier()),
                     Age(now - ToTime(s.last_use_time())), Shown(s.label())});
   }
   std::array<size_t, 8> widths = {};

@@ -1,4 +1,4 @@
-// Sessions as JSON and as lines for people.
+// Sessions as lines for people, and several as JSON.
 #ifndef TVQ_CLIENT_CLI_IO_SESSION_TEXT_H_
 #define TVQ_CLIENT_CLI_IO_SESSION_TEXT_H_
 
@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "client/json/session_json.h"
 #include "tvq/v1/session.pb.h"
 
 namespace tvq::cli {
 
-nlohmann::json ToJson(const v1::Session& session);
-nlohmann::json ToJson(const std::vector<v1::Session>& sessions);
-nlohmann::json ToJson(const v1::SessionPosition& position);
+using client::OrderedJson;
+using client::ToJson;
+OrderedJson ToJson(const std::vector<v1::Session>& sessions);
 
 // "position 12, version 3, saved".
 std::string Text(const v1::SessionPosition& position);

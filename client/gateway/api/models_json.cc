@@ -1,10 +1,14 @@
 #include "client/gateway/api/models_json.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "client/gateway/api/sessions_json.h"
 #include "client/gateway/openai/json_text.h"
+#include "client/json/session_json.h"
 
 namespace tvq::gateway {
 namespace {
@@ -39,8 +43,8 @@ void AddFigures(const Message& figures, OrderedJson* json) {
   OrderedJson sessions = OrderedJson::object();
   OrderedJson bytes = OrderedJson::object();
   for (const v1::TierUse& tier : figures.tiers()) {
-    sessions[TierName(tier.tier())] = tier.sessions();
-    bytes[TierName(tier.tier())] = tier.state_bytes();
+    sessions[client::TierName(tier.tier())] = tier.sessions();
+    bytes[client::TierName(tier.tier())] = tier.state_bytes();
   }
   const auto& uptime = figures.uptime();
   (*json)["uptime"] = static_cast<double>(uptime.seconds()) + uptime.nanos() * 1e-9;
@@ -56,21 +60,17 @@ void AddFigures(const Message& figures, OrderedJson* json) {
 }  // namespace
 
 OrderedJson ToJson(const v1::SamplingParams& defaults) {
+  const google::protobuf::Reflection& read = *defaults.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> set;  // numbers all of them
+  read.ListFields(defaults, &set);
   OrderedJson json = OrderedJson::object();
-  if (defaults.has_temperature()) json["temperature"] = Shortest(defaults.temperature());
-  if (defaults.has_top_k()) json["top_k"] = defaults.top_k();
-  if (defaults.has_top_p()) json["top_p"] = Shortest(defaults.top_p());
-  if (defaults.has_min_p()) json["min_p"] = Shortest(defaults.min_p());
-  if (defaults.has_presence_penalty()) {
-    json["presence_penalty"] = Shortest(defaults.presence_penalty());
+  for (const auto* const field : set) {
+    if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_FLOAT) {
+      json[field->name()] = Shortest(read.GetFloat(defaults, field));
+    } else {
+      json[field->name()] = read.GetInt32(defaults, field);
+    }
   }
-  if (defaults.has_frequency_penalty()) {
-    json["frequency_penalty"] = Shortest(defaults.frequency_penalty());
-  }
-  if (defaults.has_repetition_penalty()) {
-    json["repetition_penalty"] = Shortest(defaults.repetition_penalty());
-  }
-  if (defaults.has_max_tokens()) json["max_tokens"] = defaults.max_tokens();
   return json;
 }
 
@@ -126,7 +126,8 @@ OrderedJson ToJson(const v1::GetServerInfoResponse& info) {
                       {"start_time", info.start_time().seconds()}};
   AddFigures(info, &json);
   OrderedJson budget = OrderedJson::object();
-  for (const v1::TierUse& tier : info.tiers()) budget[TierName(tier.tier())] = tier.budget_bytes();
+  for (const v1::TierUse& tier : info.tiers())
+    budget[client::TierName(tier.tier())] = tier.budget_bytes();
   json["draining"] = info.draining();
   json["left_state_bytes"] = info.left_state_bytes();
   json["state_budget_bytes"] = std::move(budget);

@@ -7,14 +7,16 @@
 #include "client/gateway/api/read_json.h"
 #include "client/gateway/api/services.h"
 #include "client/gateway/api/session_target.h"
-#include "client/gateway/api/sessions_json.h"
 #include "client/gateway/api/whole_reply.h"
 #include "client/gateway/openai/choice.h"
 #include "client/gateway/openai/session_requests.h"
 #include "client/gateway/upstream/unary_call.h"
+#include "client/json/session_json.h"
 
 namespace tvq::gateway {
 namespace {
+
+using client::ToJson;
 
 using Sessions = v1::SessionService::Stub;
 

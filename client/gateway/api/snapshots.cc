@@ -11,13 +11,15 @@
 #include "client/gateway/api/answer.h"
 #include "client/gateway/api/services.h"
 #include "client/gateway/api/session_target.h"
-#include "client/gateway/api/sessions_json.h"
 #include "client/gateway/api/whole_reply.h"
 #include "client/gateway/upstream/read_call.h"
 #include "client/gateway/upstream/upload_call.h"
+#include "client/json/session_json.h"
 
 namespace tvq::gateway {
 namespace {
+
+using client::ToJson;
 
 constexpr size_t kChunksAhead = 2;                 // of an export, at most 1 MiB each
 constexpr size_t kChunksHeld = 2;                  // one is written while the next comes

@@ -1,39 +1,31 @@
 #include "client/gateway/openai/sampling.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/gateway/openai/json_text.h"
+#include "tvq/v1/field.pb.h"
 
 namespace tvq::gateway {
 namespace {
 
-struct FloatField {
-  const char* name;
-  void (v1::SamplingParams::*set)(float);
-};
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Reflection;
 
-constexpr FloatField kFloats[] = {
-    {"temperature", &v1::SamplingParams::set_temperature},
-    {"top_p", &v1::SamplingParams::set_top_p},
-    {"min_p", &v1::SamplingParams::set_min_p},
-    {"presence_penalty", &v1::SamplingParams::set_presence_penalty},
-    {"frequency_penalty", &v1::SamplingParams::set_frequency_penalty},
-    {"repetition_penalty", &v1::SamplingParams::set_repetition_penalty}};
-
-struct IntField {
-  const char* name;
-  void (v1::SamplingParams::*set)(int32_t);
-};
-
-constexpr IntField kInts[] = {{"top_k", &v1::SamplingParams::set_top_k},
-                              {"min_tokens", &v1::SamplingParams::set_min_tokens},
-                              {"n", &v1::SamplingParams::set_n},
-                              {"prompt_logprobs", &v1::SamplingParams::set_prompt_logprobs}};
+// These mean something else to each kind of call.
+bool IsOfTheCall(const FieldDescriptor& field) {
+  return field.number() == v1::SamplingParams::kMaxTokensFieldNumber ||
+         field.number() == v1::SamplingParams::kLogprobsFieldNumber ||
+         field.number() == v1::SamplingParams::kEchoFieldNumber;
+}
 
 constexpr size_t kShownBytes = 64;  // of a name that is wrong
 
@@ -61,22 +53,39 @@ void ReadBias(Fields& fields, v1::SamplingParams* sampling) {
 }  // namespace
 
 void ReadSampling(Fields& fields, v1::SamplingParams* sampling) {
-  for (const FloatField& field : kFloats) {
-    if (const auto value = fields.Float(field.name)) (sampling->*field.set)(*value);
+  const auto& type = *sampling->GetDescriptor();
+  const Reflection& write = *sampling->GetReflection();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor* const field = type.field(i);
+    const char* const name = field->name().c_str();
+    if (IsOfTheCall(*field)) continue;
+    if (field->is_map()) {
+      ReadBias(fields, sampling);
+      continue;
+    }
+    switch (field->cpp_type()) {
+      case FieldDescriptor::CPPTYPE_FLOAT:
+        if (const auto value = fields.Float(name)) write.SetFloat(sampling, field, *value);
+        break;
+      case FieldDescriptor::CPPTYPE_INT32:
+        if (field->is_repeated()) {
+          for (const int32_t id : fields.Ints(name)) write.AddInt32(sampling, field, id);
+        } else if (const auto value = fields.Int32(name)) {
+          write.SetInt32(sampling, field, *value);
+        }
+        break;
+      case FieldDescriptor::CPPTYPE_UINT64:  // clients send negative seeds, too
+        if (const auto bits = fields.Bits64(name)) write.SetUInt64(sampling, field, *bits);
+        break;
+      case FieldDescriptor::CPPTYPE_STRING:
+        for (std::string& text : fields.Strings(name)) {
+          write.AddString(sampling, field, std::move(text));
+        }
+        break;
+      default:
+        write.SetBool(sampling, field, fields.Bool(name).value_or(false));
+    }
   }
-  for (const IntField& field : kInts) {
-    if (const auto value = fields.Int32(field.name)) (sampling->*field.set)(*value);
-  }
-  // Clients send negative seeds, too.
-  if (const auto seed = fields.Bits64("seed")) sampling->set_seed(*seed);
-  for (std::string& stop : fields.Strings("stop")) sampling->add_stop(std::move(stop));
-  for (const int32_t id : fields.Ints("stop_token_ids")) sampling->add_stop_token_ids(id);
-  for (const int32_t id : fields.Ints("allowed_token_ids")) sampling->add_allowed_token_ids(id);
-  sampling->set_include_stop_str_in_output(
-      fields.Bool("include_stop_str_in_output").value_or(false));
-  sampling->set_ignore_eos(fields.Bool("ignore_eos").value_or(false));
-  sampling->set_limit_to_context(fields.Bool("limit_to_context").value_or(false));
-  ReadBias(fields, sampling);
 }
 
 v1::Durability ReadDurability(Fields& fields) {
@@ -89,8 +98,10 @@ v1::Durability ReadDurability(Fields& fields) {
 }
 
 int32_t SampleCount(const v1::SamplingParams& sampling) {
-  constexpr int32_t kMaxSamples = 128;
-  return sampling.has_n() ? std::clamp(sampling.n(), 1, kMaxSamples) : 1;
+  const FieldDescriptor* const n =
+      sampling.GetDescriptor()->FindFieldByNumber(v1::SamplingParams::kNFieldNumber);
+  const auto most = static_cast<int32_t>(n->options().GetExtension(v1::field).max());
+  return sampling.has_n() ? std::clamp(sampling.n(), 1, most) : 1;
 }
 
 void ReadSession(Fields& fields, std::string_view idempotency_key, v1::GenerateRequest* request) {

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
-from typing import Any, Literal, Optional, TypedDict, Union
+from typing import Any, Literal, Optional, Union
 
 from google.protobuf.duration_pb2 import Duration
 
 from tvq import messages
 from tvq.v1 import generation_pb2, session_pb2
+from tvq.v1.sampling import Sampling
 
 #: A text, or token ids.
 Prompt = Union[str, Sequence[int]]
@@ -49,32 +50,6 @@ Pooling = Literal["per_token", "mean"]
 Path = Union[str, "os.PathLike[str]"]
 
 _MOST_SECONDS = 315_576_000_000  # google.protobuf.Duration's limit: 10,000 years
-
-
-class Sampling(TypedDict, total=False):
-    """How tokens are chosen: SamplingParams of generation.proto, whose comments give ranges and defaults."""
-
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
-    presence_penalty: float
-    frequency_penalty: float
-    repetition_penalty: float
-    seed: int
-    stop: Union[str, Sequence[str]]
-    stop_token_ids: Sequence[int]
-    include_stop_str_in_output: bool
-    max_tokens: int
-    min_tokens: int
-    allowed_token_ids: Sequence[int]
-    logprobs: int
-    prompt_logprobs: int
-    logit_bias: Mapping[int, float]
-    ignore_eos: bool
-    n: int
-    echo: bool
-    limit_to_context: bool
 
 
 @dataclass(frozen=True)

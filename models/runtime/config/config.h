@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -123,27 +124,30 @@ struct ChatTemplate {
   std::vector<std::string> stop;  // ends an answer
 };
 
-// generation_config.json: defaults of sampling parameters, by their API names. Unset: the server's
-// own. And how contexts begin (begin_id.h).
+// A number that generation_config.json may have: the default of a sampling parameter.
+struct DefaultField {
+  std::string name;                // of the parameter
+  std::vector<std::string> names;  // in the file; the last that is there counts
+  double min = 0;
+  double max = 0;  // both included
+  bool whole = false;
+};
+
+// generation_config.json: defaults of sampling parameters. Absent: the server's own. And how
+// contexts begin (begin_id.h).
 struct GenerationDefaults {
-  std::optional<double> temperature;
-  std::optional<int64_t> top_k;
-  std::optional<double> top_p;
-  std::optional<double> min_p;
-  std::optional<double> repetition_penalty;
-  std::optional<double> presence_penalty;
-  std::optional<double> frequency_penalty;
-  std::optional<int64_t> max_tokens;
+  std::map<std::string, double> numbers;      // by the parameter's name
   std::optional<ChatTemplate> chat_template;  // unset: not made for conversations
   std::optional<int32_t> bos_token_id;        // unset: config.json's
   std::vector<int32_t> end_ids;               // eos_token_id; empty: config.json's
   bool add_bos_token = false;
 };
 
-// Reads DIR/generation_config.json, which stands beside a config.json that says `common`; all unset
-// if there is none.
+// Reads DIR/generation_config.json, which stands beside a config.json that says `common`; of its
+// numbers those of `fields`. All unset if there is none.
 absl::StatusOr<GenerationDefaults> LoadGenerationDefaults(const std::string& dir,
-                                                          const CommonConfig& common);
+                                                          const CommonConfig& common,
+                                                          std::span<const DefaultField> fields);
 
 }  // namespace tvq
 

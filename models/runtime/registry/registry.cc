@@ -76,7 +76,8 @@ absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,
   if (const auto family = FindFamily(*config); !family.ok()) return family.status();
   absl::StatusOr<CommonConfig> common = config->Common();
   if (!common.ok()) return common.status();
-  absl::StatusOr<GenerationDefaults> generation = LoadGenerationDefaults(dir, *common);
+  absl::StatusOr<GenerationDefaults> generation =
+      LoadGenerationDefaults(dir, *common, options.default_fields);
   if (!generation.ok()) return generation.status();
   absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = LoadTokenizer(dir, *common);
   if (!tokenizer.ok()) return tokenizer.status();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 #include <string_view>
 
@@ -20,54 +19,16 @@ absl::Status Wrong(std::string_view field, const T& value, std::string_view must
                  absl::StrCat("value is ", value, ", must be ", std::string(must)));
 }
 
-// False for NaN.
-bool Within(float value, float min, float max) { return value >= min && value <= max; }
-
-absl::Status CheckNumbers(const SamplingParams& p) {
-  constexpr float kLargest = std::numeric_limits<float>::max();
-  if (!Within(p.temperature, 0, kLargest)) {
-    return Wrong("temperature", p.temperature, "a finite number >= 0");
-  }
-  if (p.top_k < -1) return Wrong("top_k", p.top_k, "-1 or 0 (off) or at least 1");
-  if (p.top_p == 0 || !Within(p.top_p, 0, 1)) return Wrong("top_p", p.top_p, "in (0, 1]");
-  if (!Within(p.min_p, 0, 1)) return Wrong("min_p", p.min_p, "in [0, 1]");
-  if (!Within(p.repetition_penalty, kLeastRepetitionPenalty, kMostRepetitionPenalty)) {
-    return Wrong("repetition_penalty", p.repetition_penalty,
-                 absl::StrCat("in [", kLeastRepetitionPenalty, ", ", kMostRepetitionPenalty, "]"));
-  }
-  if (!Within(p.presence_penalty, -2, 2)) {
-    return Wrong("presence_penalty", p.presence_penalty, "in [-2, 2]");
-  }
-  if (!Within(p.frequency_penalty, -2, 2)) {
-    return Wrong("frequency_penalty", p.frequency_penalty, "in [-2, 2]");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckCounts(const SamplingParams& p) {
-  if (p.max_tokens < 0) return Wrong("max_tokens", p.max_tokens, "at least 0");
   // A model may have a default for it, which says nothing of requests that want no tokens.
-  if (p.min_tokens < 0 || (p.max_tokens > 0 && p.min_tokens > p.max_tokens)) {
+  if (p.max_tokens > 0 && p.min_tokens > p.max_tokens) {
     return Wrong("min_tokens", p.min_tokens,
                  absl::StrCat("in [0, max_tokens = ", p.max_tokens, "]"));
-  }
-  if (p.n < 1 || p.n > kMaxSamples) {
-    return Wrong("n", p.n, absl::StrCat("in [1, ", kMaxSamples, "]"));
   }
   if (p.n > 1 && p.temperature < kGreedyTemperature) {
     return Wrong("n", p.n,
                  absl::StrCat("1 when temperature is below ", kGreedyTemperature,
                               ", for all samples would be equal"));
-  }
-  if (p.logprobs && (*p.logprobs < 0 || *p.logprobs > kMaxLogprobs)) {
-    return Wrong("logprobs", *p.logprobs, absl::StrCat("in [0, ", kMaxLogprobs, "]"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckPromptLogprobs(const SamplingParams& p, const char* field) {
-  if (p.prompt_logprobs && (*p.prompt_logprobs < 0 || *p.prompt_logprobs > kMaxLogprobs)) {
-    return Wrong(field, *p.prompt_logprobs, absl::StrCat("in [0, ", kMaxLogprobs, "]"));
   }
   return absl::OkStatus();
 }
@@ -239,7 +200,6 @@ absl::Status CheckPurpose(const Request& request, const ModelInfo& model) {
       }
       return Validate(request.sampling, model);
     case Purpose::kScore:
-      return CheckPromptLogprobs(request.sampling, request.prompt_logprobs_field);
     case Purpose::kAppend:
     case Purpose::kEncode:
       break;
@@ -252,8 +212,8 @@ absl::Status CheckPurpose(const Request& request, const ModelInfo& model) {
 absl::Status Validate(const SamplingParams& params, const ModelInfo& model) {
   const int64_t vocab = model.config.vocab_size;
   for (const absl::Status& status :
-       {CheckNumbers(params), CheckCounts(params), CheckPromptLogprobs(params, "prompt_logprobs"),
-        CheckStops(params), CheckIdSet("stop_token_ids", params.stop_token_ids, vocab),
+       {CheckCounts(params), CheckStops(params),
+        CheckIdSet("stop_token_ids", params.stop_token_ids, vocab),
         CheckIdSet("allowed_token_ids", params.allowed_token_ids, vocab),
         CheckLogitBias(params, vocab), CheckAllowed(params, EndIds(model))}) {
     if (!status.ok()) return status;

@@ -52,9 +52,8 @@ struct SamplingParams {
   bool echo = false;  // each sample's first deltas are the prompt's text, without tokens
 };
 
-// The service's limits on what one request may ask for.
-inline constexpr int32_t kMaxSamples = 128;
-inline constexpr int32_t kMaxLogprobs = 20;
+// The service's limits on what one request may ask for. Those of numbers stand in the proto.
+inline constexpr int32_t kMaxLogprobs = 20;  // as there, of which sampling keeps so many
 inline constexpr int64_t kMaxStopStrings = 64;
 inline constexpr int64_t kMaxStopStringBytes = 1024;
 inline constexpr int64_t kMaxEchoBytes = 16 << 20;   // of all samples together
@@ -139,9 +138,7 @@ struct Request {
   // At least one token, unless `start` has something to sample from: the RPC layer puts the id that
   // begins a context before the text, or in the place of an empty one.
   std::vector<int32_t> prompt;
-  // What the client calls `prompt` and `sampling.prompt_logprobs`, for messages; literals.
-  const char* prompt_field = "prompt";
-  const char* prompt_logprobs_field = "prompt_logprobs";
+  const char* prompt_field = "prompt";  // what the client calls it, for messages; a literal
   SamplingParams sampling;
   std::optional<StartPoint> start;  // unset: an empty context
   bool mean = false;                // of the vectors, to encode

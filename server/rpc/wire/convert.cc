@@ -13,6 +13,8 @@
 #include "models/runtime/begin_id.h"
 #include "server/rpc/wire/answer_suffix.h"
 #include "server/rpc/wire/conversation.h"
+#include "server/rpc/wire/field_ranges.h"
+#include "server/rpc/wire/sampling.h"
 #include "server/rpc/wire/to_proto.h"
 
 namespace tvq {
@@ -251,35 +253,6 @@ absl::Status CheckInputSize(const v1::GenerateRequest& message, const ServedMode
   return CheckTokenCount(message.token_ids().ids_size(), limits, "token_ids");
 }
 
-void ApplySampling(const v1::SamplingParams& m, SamplingParams* p) {
-  if (m.has_temperature()) p->temperature = m.temperature();
-  if (m.has_top_k()) p->top_k = m.top_k();
-  if (m.has_top_p()) p->top_p = m.top_p();
-  if (m.has_min_p()) p->min_p = m.min_p();
-  if (m.has_presence_penalty()) p->presence_penalty = m.presence_penalty();
-  if (m.has_frequency_penalty()) p->frequency_penalty = m.frequency_penalty();
-  if (m.has_repetition_penalty()) p->repetition_penalty = m.repetition_penalty();
-  if (m.has_seed()) p->seed = m.seed();
-  p->stop.assign(m.stop().begin(), m.stop().end());
-  p->stop_token_ids.assign(m.stop_token_ids().begin(), m.stop_token_ids().end());
-  p->include_stop_str_in_output = m.include_stop_str_in_output();
-  if (m.has_max_tokens()) p->max_tokens = m.max_tokens();
-  if (m.has_min_tokens()) p->min_tokens = m.min_tokens();
-  p->allowed_token_ids.assign(m.allowed_token_ids().begin(), m.allowed_token_ids().end());
-  if (m.has_logprobs()) p->logprobs = m.logprobs();
-  if (m.has_prompt_logprobs()) p->prompt_logprobs = m.prompt_logprobs();
-  for (const auto& [id, bias] : m.logit_bias()) p->logit_bias.push_back({id, bias});
-  p->ignore_eos = m.ignore_eos();
-  if (m.has_n()) p->n = m.n();
-  p->echo = m.echo();
-}
-
-SamplingParams DefaultSampling(const GenerationDefaults& defaults) {
-  SamplingParams params;
-  ApplySampling(DefaultsMessage(defaults), &params);
-  return params;
-}
-
 absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const ServedModel& model,
                                   const RequestLimits& limits, const ContextStart& start) {
   if (auto status = CheckAnswerSuffix(message); !status.ok()) return status;
@@ -306,15 +279,16 @@ absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const Serv
   request.prompt = *std::move(prompt);
   request.prompt_field = InputField(message);
   const ModelInfo& info = model.model->info();
-  request.sampling = DefaultSampling(info.generation);
-  ApplySampling(message.sampling(), &request.sampling);
+  auto params = ToSampling(message.sampling(), info.generation);
+  if (!params.ok()) return params.status();
+  request.sampling = *std::move(params);
   const bool is_default = !message.sampling().has_max_tokens();
   // A default gives way to what was asked for.
   SamplingParams& sampling = request.sampling;
   if (is_default) sampling.max_tokens = std::max(sampling.max_tokens, sampling.min_tokens);
   const bool asked = message.sampling().limit_to_context();
   if (asked || is_default) {
-    const bool to_the_end = asked && is_default && !info.generation.max_tokens;
+    const bool to_the_end = asked && is_default && !info.generation.numbers.contains("max_tokens");
     LimitToContext(info, start, !to_the_end, &request);
   }
   if (start.of != ContextStart::kNothing && request.sampling.n != 1) {
@@ -327,6 +301,7 @@ absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const Serv
 
 absl::StatusOr<ScoreInput> ToRequest(const v1::ScoreRequest& message, const ServedModel& model,
                                      const RequestLimits& limits, const ContextStart& start) {
+  if (auto status = CheckRanges(message); !status.ok()) return status;
   auto ids = CheckedInput(message, model, limits);
   if (!ids.ok()) return ids.status();
   if (ids->empty()) {
@@ -351,7 +326,6 @@ absl::StatusOr<ScoreInput> ToRequest(const v1::ScoreRequest& message, const Serv
   request.priority = message.priority();
   request.prompt = *std::move(ids);
   request.prompt_field = InputField(message);
-  request.prompt_logprobs_field = "logprobs";
   request.purpose = Purpose::kScore;
   request.sampling.prompt_logprobs = message.logprobs();
   return input;

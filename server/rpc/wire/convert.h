@@ -82,12 +82,6 @@ absl::Status CheckTokenCount(int64_t count, const RequestLimits& limits, const c
 absl::Status CheckInputSize(const v1::GenerateRequest& message, const ServedModel& model,
                             const RequestLimits& limits);
 
-// Fields that are set in `message`, on top of `params`.
-void ApplySampling(const v1::SamplingParams& message, SamplingParams* params);
-
-// The server's defaults with those of the model's generation_config.json.
-SamplingParams DefaultSampling(const GenerationDefaults& defaults);
-
 // A call's deadline on the engine's clock; the far future stays that.
 SteadyTime ToSteady(std::chrono::system_clock::time_point deadline);
 

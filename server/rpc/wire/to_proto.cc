@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "models/runtime/begin_id.h"
+#include "server/rpc/wire/sampling.h"
 
 namespace tvq {
 namespace {
@@ -52,19 +53,6 @@ void ToProto(const TokenizerConfig& pixels, v1::ImageShape* message) {
 }
 
 }  // namespace
-
-v1::SamplingParams DefaultsMessage(const GenerationDefaults& d) {
-  v1::SamplingParams m;
-  if (d.temperature) m.set_temperature(static_cast<float>(*d.temperature));
-  if (d.top_k) m.set_top_k(static_cast<int32_t>(*d.top_k));
-  if (d.top_p) m.set_top_p(static_cast<float>(*d.top_p));
-  if (d.min_p) m.set_min_p(static_cast<float>(*d.min_p));
-  if (d.repetition_penalty) m.set_repetition_penalty(static_cast<float>(*d.repetition_penalty));
-  if (d.presence_penalty) m.set_presence_penalty(static_cast<float>(*d.presence_penalty));
-  if (d.frequency_penalty) m.set_frequency_penalty(static_cast<float>(*d.frequency_penalty));
-  if (d.max_tokens) m.set_max_tokens(static_cast<int32_t>(*d.max_tokens));
-  return m;
-}
 
 void ToProto(const TokenEvent& event, const Tokenizer& tokenizer, v1::TokenLogprobs* message) {
   ToProto(event.token, tokenizer, message->mutable_token());

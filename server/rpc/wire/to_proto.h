@@ -10,9 +10,6 @@
 
 namespace tvq {
 
-// What the model's generation_config.json says; other fields are unset.
-v1::SamplingParams DefaultsMessage(const GenerationDefaults& defaults);
-
 // `with_logprobs`: the request asked for them.
 void ToProto(const Delta& delta, const Tokenizer& tokenizer, bool with_logprobs,
              v1::SampleDelta* message);

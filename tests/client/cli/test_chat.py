@@ -77,7 +77,7 @@ def test_json(cli, fake):
     done = cli.ok("session", "chat", "--json", "--max-tokens", 1, "--suffix", "", input=b"a\n/mark m\n/fork\n/show\n")
     answer, mark, fork, show = map(json.loads, done.splitlines())
     assert answer["text"] == "A" and answer["session"]["position"] == 2 and answer["finish_reason"] == "length"
-    assert mark["command"] == "mark" and mark["session_id"] == "s1"
+    assert mark["command"] == "mark" and mark["id"] == "s1"
     assert fork["id"] == show["id"] == "s2" and fork["parent_id"] == "s1"
 
 

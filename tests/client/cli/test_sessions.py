@@ -12,7 +12,7 @@ def test_create_prints_the_id(cli, fake):
     assert cli.ok("session", "create", "--label", "mine", "--ttl", 90) == "s1"
     assert fake.sessions["s1"].label == "mine" and fake.sessions["s1"].ttl == 90
     created = cli.json("session", "create", "--durability", "disk", "--no-transcript")
-    assert created["id"] == "s2" and created["parent_id"] is None and created["expire_time"] is None
+    assert created["id"] == "s2" and created["parent_id"] is None and created["expires"] is None
     assert fake.requests[-1].keep_transcript is False and fake.requests[-1].HasField("keep_transcript")
     cli.ok("session", "create")
     assert not fake.requests[-1].HasField("keep_transcript") and not fake.requests[-1].HasField("ttl")
@@ -188,7 +188,7 @@ def test_generate_on_a_session(cli, fake):
     assert fake.sessions["s1"].text == "abABA"
     done = cli.json("generate", "--session", "s1", "--prompt", "c", "--max-tokens", 1, "--expected-version", 1,
                     "--durability", "disk")
-    assert done["session"] == {"session_id": "s1", "version": 2, "persisted_version": 2, "position": 7}
+    assert done["session"] == {"id": "s1", "version": 2, "persisted_version": 2, "position": 7}
     assert cli.run("generate", "--session", "s1", "--prompt", "c", "--expected-version", 1).returncode == 1
     assert cli.run("generate", "--prompt", "c", "--expected-version", 1).returncode == 2  # of which session?
     assert "session" not in cli.json("generate", "--prompt", "c", "--max-tokens", 1)

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <map>
 #include <string>
+#include <vector>
 
 #include "tests/models/runtime/temp_dir.h"
 
@@ -203,51 +205,46 @@ TEST(ConfigTest, EveryTruncationIsRefused) {
   }
 }
 
+const std::vector<DefaultField> kDefaultFields = {
+    {.name = "heat", .names = {"heat"}, .min = 0, .max = 2},
+    {.name = "limit", .names = {"new_limit", "limit"}, .min = 1, .max = 1000, .whole = true}};
+
+absl::StatusOr<GenerationDefaults> Defaults(const fixtures::TempDir& dir,
+                                            const CommonConfig& common = {.vocab_size = 16}) {
+  return LoadGenerationDefaults(dir.path(), common, kDefaultFields);
+}
+
 TEST(GenerationDefaultsTest, AbsentFileLeavesAllUnset) {
   const fixtures::TempDir dir;
-  const auto defaults = LoadGenerationDefaults(dir.path(), {.vocab_size = 16});
+  const auto defaults = Defaults(dir);
   ASSERT_TRUE(defaults.ok()) << defaults.status();
-  EXPECT_FALSE(defaults->temperature.has_value());
-  EXPECT_FALSE(defaults->max_tokens.has_value());
+  EXPECT_TRUE(defaults->numbers.empty());
 }
 
-TEST(GenerationDefaultsTest, ReadsApiNamesAndIgnoresOthers) {
+TEST(GenerationDefaultsTest, ReadsWhatIsAskedForAndIgnoresOthers) {
   const fixtures::TempDir dir;
-  dir.Write("generation_config.json",
-            R"({"temperature": 0, "top_k": -1, "top_p": 0.9, "min_p": 0.05,
-                "repetition_penalty": 1.1, "presence_penalty": -2, "frequency_penalty": 0.5,
-                "max_tokens": 64, "do_sample": true})");
-  const auto defaults = LoadGenerationDefaults(dir.path(), {.vocab_size = 16});
+  dir.Write("generation_config.json", R"({"heat": 0.05, "limit": 64, "do_sample": true})");
+  const auto defaults = Defaults(dir);
   ASSERT_TRUE(defaults.ok()) << defaults.status();
-  EXPECT_EQ(defaults->temperature, 0.0);
-  EXPECT_EQ(defaults->top_k, -1);
-  EXPECT_EQ(defaults->top_p, 0.9);
-  EXPECT_EQ(defaults->min_p, 0.05);
-  EXPECT_EQ(defaults->repetition_penalty, 1.1);
-  EXPECT_EQ(defaults->presence_penalty, -2.0);
-  EXPECT_EQ(defaults->frequency_penalty, 0.5);
-  EXPECT_EQ(defaults->max_tokens, 64);
+  EXPECT_EQ(defaults->numbers, (std::map<std::string, double>{{"heat", 0.05}, {"limit", 64}}));
 }
 
-TEST(GenerationDefaultsTest, ReadsHuggingFacesNameOfTheLimit) {
+TEST(GenerationDefaultsTest, OfSeveralNamesTheLastCounts) {
   const fixtures::TempDir dir;
   const auto limit = [&](const std::string& json) {
     dir.Write("generation_config.json", json);
-    return LoadGenerationDefaults(dir.path(), {.vocab_size = 16})->max_tokens;
+    return Defaults(dir)->numbers["limit"];
   };
-  EXPECT_EQ(limit(R"({"max_new_tokens": 5})"), 5);
-  EXPECT_EQ(limit(R"({"max_tokens": 7, "max_new_tokens": 5})"), 7);
+  EXPECT_EQ(limit(R"({"new_limit": 5})"), 5);
+  EXPECT_EQ(limit(R"({"limit": 7, "new_limit": 5})"), 7);
 }
 
-TEST(GenerationDefaultsTest, RefusesValuesTheApiWouldRefuse) {
+TEST(GenerationDefaultsTest, RefusesValuesOutOfRange) {
   const fixtures::TempDir dir;
-  for (const char* field :
-       {"\"temperature\": -0.1", "\"top_p\": 0", "\"top_p\": 1.5", "\"min_p\": -1",
-        "\"repetition_penalty\": 0", "\"repetition_penalty\": 1e10", "\"top_k\": -2",
-        "\"max_tokens\": 0", "\"presence_penalty\": 3", "\"top_k\": \"5\""}) {
+  for (const char* field : {"\"heat\": -0.1", "\"heat\": 2.5", "\"limit\": 0", "\"limit\": 1001",
+                            "\"new_limit\": 1.5", "\"limit\": \"5\"", "\"heat\": []"}) {
     dir.Write("generation_config.json", std::string("{") + field + "}");
-    EXPECT_THAT(Message(LoadGenerationDefaults(dir.path(), {.vocab_size = 16}).status()),
-                HasSubstr("generation_config.json: field"))
+    EXPECT_THAT(Message(Defaults(dir).status()), HasSubstr("generation_config.json: field"))
         << field;
   }
 }
@@ -255,12 +252,12 @@ TEST(GenerationDefaultsTest, RefusesValuesTheApiWouldRefuse) {
 TEST(GenerationDefaultsTest, SaysHowContextsBegin) {
   const fixtures::TempDir dir;
   dir.Write("generation_config.json", R"({"bos_token_id": 15, "add_bos_token": true})");
-  const auto defaults = LoadGenerationDefaults(dir.path(), {.vocab_size = 16});
+  const auto defaults = Defaults(dir);
   ASSERT_TRUE(defaults.ok()) << defaults.status();
   EXPECT_EQ(defaults->bos_token_id, 15);
   EXPECT_TRUE(defaults->add_bos_token);
   dir.Write("generation_config.json", R"({"bos_token_id": null, "top_k": 1})");
-  const auto without = LoadGenerationDefaults(dir.path(), {.vocab_size = 16, .bos_token_id = 3});
+  const auto without = Defaults(dir, {.vocab_size = 16, .bos_token_id = 3});
   ASSERT_TRUE(without.ok()) << without.status();
   EXPECT_EQ(without->bos_token_id, std::nullopt);
   EXPECT_FALSE(without->add_bos_token);
@@ -270,7 +267,7 @@ TEST(GenerationDefaultsTest, RefusesToAddATokenThatThereIsNot) {
   const fixtures::TempDir dir;
   const auto message = [&](const char* text, const CommonConfig& common) {
     dir.Write("generation_config.json", text);
-    return Message(LoadGenerationDefaults(dir.path(), common).status());
+    return Message(Defaults(dir, common).status());
   };
   EXPECT_THAT(message(R"({"bos_token_id": 16})", {.vocab_size = 16}),
               HasSubstr("\"bos_token_id\" is 16; it must be an integer from 0 to 15"));
@@ -279,7 +276,7 @@ TEST(GenerationDefaultsTest, RefusesToAddATokenThatThereIsNot) {
   EXPECT_THAT(
       message(R"({"add_bos_token": true})", {.vocab_size = 16}),
       HasSubstr("\"add_bos_token\" is true; it must be false, or this file or config.json"));
-  EXPECT_TRUE(LoadGenerationDefaults(dir.path(), {.vocab_size = 16, .bos_token_id = 3}).ok());
+  EXPECT_TRUE(Defaults(dir, {.vocab_size = 16, .bos_token_id = 3}).ok());
 }
 
 }  // namespace

@@ -227,7 +227,8 @@ TEST(ToRequestTest, AppendNeedsTokens) {
 }
 
 TEST(ToRequestTest, RequestGoesBeforeModelDefaultsBeforeOurs) {
-  const ServedModel model = MakeModel("m", 1, {.temperature = 0.5, .top_k = 40, .max_tokens = 99});
+  const ServedModel model =
+      MakeModel("m", 1, {.numbers = {{"temperature", 0.5}, {"top_k", 40}, {"max_tokens", 99}}});
   v1::GenerateRequest message;
   message.set_text("a");
   message.mutable_sampling()->set_temperature(0);  // 0 is a value
@@ -252,13 +253,13 @@ TEST(ToRequestTest, CutsADefaultToWhatTheContextLeaves) {
     if (asked) message.mutable_sampling()->set_max_tokens(*asked);
     return ToRequest(message, model, {}, session)->sampling.max_tokens;
   };
-  const ServedModel with_default = MakeModel("m", 1, {.max_tokens = 50}, 100);
+  const ServedModel with_default = MakeModel("m", 1, {.numbers = {{"max_tokens", 50}}}, 100);
   EXPECT_EQ(max_tokens(with_default, std::nullopt), 10);
   EXPECT_EQ(max_tokens(with_default, 50), 50);  // the engine refuses it
   EXPECT_EQ(max_tokens(MakeModel("m", 1, {}, 100), std::nullopt), 10);
   EXPECT_EQ(max_tokens(MakeModel("m", 1, {}, 200), std::nullopt), 16);
   EXPECT_EQ(max_tokens(MakeModel("m", 1, {}, 90), std::nullopt), 1);
-  EXPECT_EQ(max_tokens(MakeModel("m", 1, {.max_tokens = 50}), std::nullopt), 50);
+  EXPECT_EQ(max_tokens(MakeModel("m", 1, {.numbers = {{"max_tokens", 50}}}), std::nullopt), 50);
 }
 
 TEST(ToRequestTest, RaisesADefaultToMinTokens) {
@@ -271,8 +272,12 @@ TEST(ToRequestTest, RaisesADefaultToMinTokens) {
   };
   for (const int64_t context : {int64_t{0}, int64_t{100}}) {
     EXPECT_EQ(max_tokens(MakeModel("m", 1, {}, context), std::nullopt), 60);
-    EXPECT_EQ(max_tokens(MakeModel("m", 1, {.max_tokens = 50}, context), std::nullopt), 60);
-    EXPECT_EQ(max_tokens(MakeModel("m", 1, {.max_tokens = 70}, context), std::nullopt), 70);
+    EXPECT_EQ(
+        max_tokens(MakeModel("m", 1, {.numbers = {{"max_tokens", 50}}}, context), std::nullopt),
+        60);
+    EXPECT_EQ(
+        max_tokens(MakeModel("m", 1, {.numbers = {{"max_tokens", 70}}}, context), std::nullopt),
+        70);
     EXPECT_EQ(max_tokens(MakeModel("m", 1, {}, context), 50), 50);  // the engine refuses it
   }
   EXPECT_EQ(max_tokens(MakeModel("m", 1, {}, 50), std::nullopt), 60);  // and this
@@ -281,7 +286,7 @@ TEST(ToRequestTest, RaisesADefaultToMinTokens) {
 TEST(ToRequestTest, LimitToContextLeavesWhatTheContextHolds) {
   const ServedModel bounded = MakeModel("m", 1, {}, 100);
   const ServedModel endless = MakeModel("m", 1);
-  const ServedModel with_default = MakeModel("m", 1, {.max_tokens = 50}, 100);
+  const ServedModel with_default = MakeModel("m", 1, {.numbers = {{"max_tokens", 50}}}, 100);
   const ContextStart session{ContextStart::kSession, 60};
   const auto max_tokens = [](const ServedModel& model, const ContextStart& start,
                              std::optional<int32_t> asked, int32_t min_tokens = 0) {

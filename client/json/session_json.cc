@@ -1,8 +1,8 @@
-#include "client/gateway/api/sessions_json.h"
+#include "client/json/session_json.h"
 
-#include <string>
+#include <utility>
 
-namespace tvq::gateway {
+namespace tvq::client {
 
 const char* TierName(v1::SessionTier tier) {
   switch (tier) {
@@ -55,4 +55,4 @@ OrderedJson ToJson(const v1::SessionPosition& position) {
   return json;
 }
 
-}  // namespace tvq::gateway
+}  // namespace tvq::client
