@@ -1,4 +1,4 @@
-// The devices that there are: MakeDevice of kernels/device/device.h.
+// Makes each device that there is: MakeDevice of kernels/device/device.h.
 #include "kernels/cuda/make_device.h"
 
 #include <algorithm>

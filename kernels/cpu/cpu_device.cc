@@ -19,15 +19,16 @@ size_t RoundUp(size_t bytes, size_t multiple) {
   return (bytes + multiple - 1) / multiple * multiple;
 }
 
-// What a mapping of so many bytes takes: not whole huge pages, or a session of 3.5 MB took 4.
+// Bytes that a mapping takes. It is not rounded up to whole huge pages, or a session of 3.5 MB
+// would take 4.
 size_t MappedBytes(size_t bytes) {
   return RoundUp(bytes, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 }
 
-// Up to which a size can be rounded up.
+// The largest size that can be rounded up without overflow.
 constexpr size_t kLargest = PTRDIFF_MAX - 2 * kHugePage;
 
-// Too small for a huge page, and left as malloc gives it.
+// For sizes below a huge page. The memory is not zeroed.
 Buffer AllocateSmall(size_t bytes) {
   void* data = std::aligned_alloc(kAlignment, RoundUp(bytes, kAlignment));
   return Buffer(data, bytes, [](void* block) { std::free(block); });

@@ -61,7 +61,7 @@ class CpuDevice : public Device {
   DotInstructions dot_;
   std::string description_;
   std::vector<Buffer> scratch_;
-  // Shared with the blocks it gave.
+  // Shared with the blocks that it handed out.
   std::shared_ptr<BlockPool> reusable_ = std::make_shared<BlockPool>(HugePageSource());
 };
 

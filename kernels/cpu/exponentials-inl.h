@@ -18,7 +18,7 @@ namespace tvq {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Runs are aligned and padded to the widest vector.
+// Runs are aligned, and padded to a multiple of the lanes of the widest vector.
 inline constexpr int64_t kWeightPad = 16;
 using WeightTag = hn::CappedTag<float, static_cast<size_t>(kWeightPad)>;
 
@@ -35,8 +35,8 @@ HWY_INLINE hn::Vec<WeightTag> LargestWeight(const float* HWY_RESTRICT weight, in
   return hn::MaxOfLanes(d, maximum);
 }
 
-// weight[k] = exp(weight[k] - maximum), 0 in the padding; returns sums of weight * count, lane by
-// lane; `counts` may be null: 1.
+// weight[k] = exp(weight[k] - maximum), 0 in the padding. Returns `sum` plus the sums of weight *
+// count, lane by lane. `counts` may be null: then every count is 1.
 HWY_INLINE hn::Vec<WeightTag> Exponentials(hn::Vec<WeightTag> maximum, int64_t count,
                                            const float* HWY_RESTRICT counts,
                                            float* HWY_RESTRICT weight, hn::Vec<WeightTag> sum) {

@@ -44,7 +44,7 @@ HWY_INLINE V FastGelu(D d, V x) {
   return hn::Div(x, hn::Add(hn::Set(d, 1.0F), FastExp(d, z)));
 }
 
-// The first `count` lanes from memory, zero above. Reads nothing beyond.
+// Loads the first `count` lanes; the others are zero. Reads nothing beyond.
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> LoadFirst(D d, const T* from, size_t count) {
   if (count >= hn::Lanes(d)) return hn::LoadU(d, from);

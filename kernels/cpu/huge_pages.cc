@@ -9,13 +9,13 @@ namespace tvq {
 namespace {
 
 constexpr size_t kLine = 64;
-// A mapping of small blocks. What is not touched takes no memory.
+// Bytes of a mapping for small blocks. Pages that are not touched take no memory.
 constexpr size_t kSmallBlocks = 16 * kHugePage;
 
 }  // namespace
 
-// Huge pages spare the reader of weights and states most of its TLB misses. What is mapped around
-// the aligned block is given back.
+// With huge pages, reading weights and states causes far fewer TLB misses. The mapping is larger
+// than the aligned block; what lies around the block is unmapped.
 void* MapHuge(size_t size) {
   void* mapped =
       mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -41,7 +41,8 @@ BlockSource HugePageSource() {
           .wake = [](void* data, size_t size) { ASAN_UNPOISON_MEMORY_REGION(data, size); }};
 }
 
-// Between two blocks lies a line that is no block's: AddressSanitizer reports any access to it.
+// Between two blocks lies a cache line that belongs to neither: AddressSanitizer reports any access
+// to it.
 Buffer SmallBlocks::Take(size_t bytes) {
   const std::scoped_lock lock(mutex_);
   const size_t taken = (bytes + kLine - 1) / kLine * kLine + kLine;

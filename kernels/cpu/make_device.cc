@@ -41,10 +41,11 @@ DotInstructions SupportedDot() {
 #endif
 }
 
-// Whether VDPBF16PS does more in its time than multiply-adds of float32 do. On AMD's processors it
-// does twice as much (Zen 5: both start twice a cycle). On Intel's it does half
-// as much: a Xeon with both reached 70 GFLOP/s by it and 131 by multiply-adds, and read prompts 1.4
-// times as fast by the latter. By the maker and not by a measurement, or bits would depend on that.
+// Whether VDPBF16PS computes more in the same time than float32 multiply-adds. On AMD's processors
+// it computes twice as much (Zen 5: both start twice a cycle). On Intel's it computes half as much:
+// a Xeon reached 70 GFLOP/s with it and 131 with multiply-adds, and read prompts 1.4 times as fast
+// with the latter. The maker decides here and not a measurement, since bits must not depend on a
+// measurement.
 bool FastBf16Dot() {
 #if defined(__x86_64__)
   return __builtin_cpu_is("amd") != 0;

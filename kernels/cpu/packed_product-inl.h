@@ -1,5 +1,5 @@
-// Weights of many queries times rows of values, as prefill takes them: rows are packed into the
-// cache once, a tile of columns at a time, and all queries pass over them.
+// The product of many queries' weights and rows of values, for prefill. Rows are packed into the
+// cache once, a tile of columns at a time, and multiplied with the weights of all queries.
 #if defined(TVQ_KERNELS_CPU_PACKED_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TVQ_KERNELS_CPU_PACKED_PRODUCT_INL_H_
 #undef TVQ_KERNELS_CPU_PACKED_PRODUCT_INL_H_
@@ -20,11 +20,11 @@ namespace tvq {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of values that are packed at a time: 128 x 64 floats are 32 KB, which stay in the first
-// cache while all queries pass.
+// Rows of values that are packed at a time: 128 x 64 floats are 32 KB, which stay in the L1 cache
+// while they are multiplied with the weights of all queries.
 inline constexpr int64_t kPackRows = 128;
-// Rows of a tile lie a whole row of values apart, which no hardware prefetcher follows: they are
-// asked for this many rows ahead.
+// Rows of a tile lie a whole row of values apart, which no hardware prefetcher follows. So they are
+// prefetched this many rows ahead.
 inline constexpr int64_t kPackAhead = 16;
 static_assert(kPackColumns % kTileColumns == 0);
 
@@ -39,8 +39,9 @@ struct ValueRows {
   const T* operator[](int64_t k) const { return base + (row == nullptr ? k : row[k]) * stride; }
 };
 
-// Packs `columns` of rows [first, first + count) as [count][kPackColumns] floats, zero beyond.
-// Stored: the type through which values pass, whatever the type in which they lie.
+// Packs `columns` of rows [first, first + count) as [count][kPackColumns] floats, with zeros in the
+// other columns. Values are rounded to what a `Stored` can hold, whatever the type in which they
+// lie.
 template <typename Stored, typename T>
 HWY_INLINE void Pack(const ValueRows<T>& rows, int64_t first, int64_t count, int64_t columns,
                      float* HWY_RESTRICT packed) {
@@ -98,7 +99,7 @@ inline void MultiplyPacked(const QueryRows& queries, int64_t offset, int64_t dep
   }
 }
 
-// out (+)= the run's rows, which have the weights from `offset` on. Returns whether there were any.
+// out (+)= weights from `offset` on x the run's rows. Returns whether the run has any rows.
 template <typename Stored, typename T>
 bool MultiplyRun(const QueryRows& queries, int64_t offset, const ValueRows<T>& rows,
                  int64_t columns, bool accumulate) {

@@ -9,8 +9,8 @@
 
 namespace tvq {
 
-// Handing tasks to another core takes a few microseconds: below this many bytes or multiply-adds a
-// core is done sooner alone.
+// Handing tasks to another core takes a few microseconds: with fewer bytes or multiply-adds than
+// this, one core alone is done sooner.
 inline constexpr int64_t kSharedWork = 1 << 16;
 
 // Runs task(0) .. task(tasks - 1). `work`: bytes read or multiply-adds of all tasks together.
@@ -23,12 +23,14 @@ void RunTasks(CpuDevice& cpu, int64_t tasks, int64_t work, const Task& task) {
   for (int64_t i = 0; i < tasks; ++i) task(i);
 }
 
-// Columns of a task at most: 3 KB of a row of float32, which the hardware follows well, and 24 KB
-// for a group of rows, which stay in the first cache beside the sums.
+// The most columns of a task: 3 KB of a row of float32, which hardware prefetchers follow well, and
+// 24 KB for a group of rows, which stay in the L1 cache beside the sums.
 inline constexpr int64_t kDecodeColumns = 768;
 
-// Equal tiles of at most `most` columns, multiples of kColumnStep, narrower where there would be
-// fewer tasks than threads. Columns have nothing to do with one another: the width changes no bits.
+// Columns of a task, a multiple of kColumnStep, where each of `units` has `values` columns. They
+// are cut into equal tiles of at most `most` columns, into narrower ones where there would be fewer
+// tasks than threads. Columns are computed independently of one another, so the width changes no
+// bits.
 inline constexpr int64_t kColumnStep = 64;
 inline int64_t TaskColumns(int64_t units, int64_t values, int threads,
                            int64_t most = kDecodeColumns) {

@@ -1,4 +1,4 @@
-// What a thread does between two looks at what it waits for.
+// How a thread waits for another one for a short time.
 #ifndef TVQ_KERNELS_CPU_PAUSE_H_
 #define TVQ_KERNELS_CPU_PAUSE_H_
 
@@ -7,7 +7,7 @@
 
 namespace tvq {
 
-// Leaves the core's other thread, if there is one, its share.
+// Leaves more of the core to its other hardware thread, if there is one.
 inline void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -16,8 +16,9 @@ inline void Pause() {
 #endif
 }
 
-// Returns when ready() is true, which another thread sees to within a few microseconds. That
-// thread may have been taken off its core: after some microseconds others get this one.
+// Returns when ready() is true, which another thread makes it within a few microseconds. That
+// thread may have been taken off its core: so after some microseconds this thread lets others run
+// on its own.
 template <typename Ready>
 void WaitUntil(const Ready& ready) {
   constexpr int kPausesBeforeYield = 1000;
@@ -30,13 +31,13 @@ void WaitUntil(const Ready& ready) {
   }
 }
 
-// Opened once, by one thread, for others that wait for it.
+// A gate that one thread opens, once, for other threads that wait.
 class Gate {
  public:
   bool open() const { return open_.load(std::memory_order_acquire); }
   void Open() { open_.store(true, std::memory_order_release); }
 
-  // What was written before Open may be read after it.
+  // Returns when the gate is open. What was written before Open may be read then.
   void Wait() const {
     WaitUntil([&] { return open(); });
   }

@@ -41,7 +41,7 @@ void PoolThread::End() {
   State state = State::kWorking;
   while (!state_.compare_exchange_weak(state, State::kIdle, std::memory_order_acq_rel)) {
     if (state == State::kLent || state == State::kGiven) break;
-    // A fellow is between two system calls, where it may be taken off itself.
+    // Another thread is between the two system calls of a move, and may be off its core itself.
     if (state == State::kMoving) std::this_thread::yield();
     state = State::kWorking;
   }

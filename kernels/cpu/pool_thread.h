@@ -1,10 +1,10 @@
-// One of the threads that share an op, as its fellows see it.
+// One of the threads that share an op, as the others see it.
 //
-// Another process on a core takes it for some milliseconds at a time, and an op whose one thread
-// was taken off in the middle of a task waits for it while the other cores have nothing to do. The
-// system moves a thread to an idle core only after half a millisecond or more. So a fellow that has
-// run out of tasks lends it the core that it itself stands on and waits asleep; where the task runs
-// does not matter to its result.
+// Another process may take a core for some milliseconds at a time. If a thread is taken off its
+// core in the middle of a task, the op waits for that thread while the other cores have nothing to
+// do. The system moves a thread to an idle core only after half a millisecond or more. So another
+// thread of the op that has run out of tasks lends its own core to that thread, and sleeps
+// meanwhile. The core on which a task runs does not matter to the task's result.
 #ifndef TVQ_KERNELS_CPU_POOL_THREAD_H_
 #define TVQ_KERNELS_CPU_POOL_THREAD_H_
 
@@ -20,23 +20,25 @@ namespace tvq {
 
 class PoolThread {
  public:
-  // By the thread itself, before all others, and by whichever takes its place.
+  // Called by the thread itself before all other functions, and by any other thread that takes its
+  // place.
   void Bind();
 
-  // By the thread itself: between them it may hold a task. End returns a lent core and has the
-  // thread's affinity as it was: it goes back to where it stood at Begin or, where that is the lent
-  // core, to any other.
+  // Called by the thread itself; between Begin and End it may hold a task. End gives back a lent
+  // core and restores the thread's affinity: the thread returns to the core where it was at Begin
+  // or, if that is the lent one, to any other.
   void Begin();
   void End();
 
-  // By fellows.
+  // Called by the other threads.
   bool working() const { return state_.load(std::memory_order_relaxed) != State::kIdle; }
-  // What it has computed so far; stands still while it is off its core.
+  // The thread's CPU time so far; it stands still while the thread is off its core.
   std::chrono::nanoseconds CpuTime() const;
-  // Moves the thread to the core of the caller, which then does well to sleep. Both do nothing and
-  // return false where it is not working, may not run there or has been lent a core.
+  // Moves the thread to the core of the caller, which should then sleep. LendCore and GiveCore do
+  // nothing and return false where the thread is not working, may not run on that core or has been
+  // lent a core already.
   bool LendCore() { return Move(State::kLent); }
-  // As LendCore, but for good: the caller moves to where the thread stood.
+  // Like LendCore, but for good: the caller moves to the core where the thread was at Begin.
   bool GiveCore();
 
  private:
@@ -44,13 +46,14 @@ class PoolThread {
 
   bool Move(State as);
 
-  // Of the thread that was bound last.
+  // These are of the thread that was bound last.
   std::atomic<pid_t> id_{0};
   std::atomic<clockid_t> clock_{0};
 
   alignas(64) std::atomic<State> state_{State::kIdle};
-  std::atomic<int> home_{0};  // where it stood at Begin
-  // Of the thread that made state_ kMoving, until it is kLent or kGiven; then of the thread.
+  std::atomic<int> home_{0};  // the core where it was at Begin
+  // Used by the thread that set state_ to kMoving, until it is kLent or kGiven; then by the thread
+  // itself.
   cpu_set_t affinity_ = {};
   int lent_ = 0;
 };

@@ -42,8 +42,8 @@ struct TileArgsOf {
   int64_t depth;
   bool accumulate;
   float* c[kTileRows];
-  // Where not null, what is read soon: at each depth k, kTileColumns elements from
-  // ahead + k * ahead_step on are fetched, so that memory is never idle while the tile computes.
+  // If not null, memory that is read soon: at each depth k, kTileColumns elements from ahead + k *
+  // ahead_step on are fetched, so that memory is never idle while the tile computes.
   const T* ahead = nullptr;
   int64_t ahead_step = 0;
 };

@@ -1,4 +1,5 @@
-// Tasks of one op that read memory: each thread knows what it runs next, and so what to fetch.
+// Tasks of one op that read memory. Each thread knows which task it runs next, and so what to
+// prefetch.
 #ifndef TVQ_KERNELS_CPU_RUN_AHEAD_H_
 #define TVQ_KERNELS_CPU_RUN_AHEAD_H_
 
@@ -12,17 +13,17 @@
 
 namespace tvq {
 
-// Hands out tasks [0, count) in ranges that shrink towards the end: long ones first, for memory is
-// read faster where a thread stays with its stretch (two threads that take turns at 24 KB read a
-// sixth less), short ones last, so that all threads end together, one on a busy core with fewer
-// (guided self-scheduling, Polychronopoulos and Kuck 1987).
+// Hands out tasks [0, count) in ranges that shrink towards the end. Long ranges come first, since
+// memory is read faster where a thread reads a long stretch (two threads that take turns at 24 KB
+// read a sixth less). Short ones come last, so that all threads end together, and one on a busy
+// core takes fewer tasks (guided self-scheduling, Polychronopoulos and Kuck 1987).
 class GuidedRanges {
  public:
   struct Range {
-    int64_t begin, end;  // equal when all are taken
+    int64_t begin, end;  // equal when all tasks are taken
   };
 
-  // No range is longer than `most`: a thread that is taken off its core keeps its range.
+  // No range is longer than `most`, since a thread that is taken off its core keeps its range.
   GuidedRanges(int64_t count, int threads, int64_t most = INT64_MAX)
       : count_(count), shares_(2 * threads), most_(most) {}
 
@@ -43,10 +44,10 @@ class GuidedRanges {
   std::atomic<int64_t> taken_{0};
 };
 
-// As RunTasks, of task(i, next): what task `next` will read is worth fetching, for the same thread
-// runs it after task i; `tasks` when there is none. Before any task the caller calls prepare(),
-// which is over in microseconds; meanwhile each other thread calls fetch(i) of its first task, so
-// that memory does not wait. No thread takes more than `most` tasks at a time.
+// Like RunTasks, but calls task(i, next). The same thread runs task `next` after task i, so task i
+// may prefetch what `next` will read; `next` is `tasks` when there is none. Before any task the
+// caller calls prepare(), which takes microseconds; meanwhile each other thread calls fetch(i) for
+// its first task, so that memory is not idle. No thread takes more than `most` tasks at a time.
 template <typename Prepare, typename Fetch, typename Task>
 void RunPrepared(CpuDevice& cpu, int64_t tasks, int64_t work, const Prepare& prepare,
                  const Fetch& fetch, const Task& task, int64_t most = INT64_MAX) {
@@ -63,7 +64,7 @@ void RunPrepared(CpuDevice& cpu, int64_t tasks, int64_t work, const Prepare& pre
     prepared.Wait();
     while (range.begin < range.end) {
       for (int64_t i = range.begin; i + 1 < range.end; ++i) task(i, i + 1);
-      // Taken no sooner, or it would keep them from a thread that is done.
+      // The next range is not taken sooner: a thread that is done may take it first.
       const auto next = ranges.Take();
       task(range.end - 1, next.begin);
       range = next;
@@ -71,13 +72,13 @@ void RunPrepared(CpuDevice& cpu, int64_t tasks, int64_t work, const Prepare& pre
   });
 }
 
-// As RunPrepared, where nothing is to prepare.
+// Like RunPrepared, where there is nothing to prepare.
 template <typename Task>
 void RunAhead(CpuDevice& cpu, int64_t tasks, int64_t work, const Task& task) {
   RunPrepared(cpu, tasks, work, [] {}, [](int64_t) {}, task);
 }
 
-// What fetch(i) fetches at most: what comes from memory while a caller prepares.
+// The most bytes that fetch(i) prefetches: as many as come from memory while a caller prepares.
 inline constexpr int64_t kFetchBytes = 128 << 10;
 
 inline void FetchBytes(const void* from, int64_t bytes) {

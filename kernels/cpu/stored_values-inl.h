@@ -1,6 +1,6 @@
 // Values in memory as vectors: loads and stores of float32 and bfloat16, and additions to pairs of
-// float32. Every way in which positions come to a state goes through these, so that states are
-// equal bit for bit.
+// float32. All code that adds positions to a state uses these functions, so that states are equal
+// bit for bit.
 #if defined(TVQ_KERNELS_CPU_STORED_VALUES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TVQ_KERNELS_CPU_STORED_VALUES_INL_H_
 #undef TVQ_KERNELS_CPU_STORED_VALUES_INL_H_
@@ -57,14 +57,15 @@ HWY_INLINE void StoreValues(D d, hn::Vec<D> value, BFloat16* to) {
   hn::StoreU(narrow, d16, reinterpret_cast<uint16_t*>(to));
 }
 
-// What reading `value` back from memory of T gives.
+// `value` as it reads back after it was stored in memory of type T.
 template <typename T, class D>
 HWY_INLINE hn::Vec<D> AsStored([[maybe_unused]] D d, hn::Vec<D> value) {
   if constexpr (sizeof(T) == sizeof(float)) return value;
   return hn::BitCast(d, hn::ShiftLeft<16>(BFloat16Bits(d, value)));
 }
 
-// sum + carry += x: Knuth's two-sum, the error into the carry, then sum takes what it can hold.
+// sum + carry += x. Knuth's two-sum adds the rounding error to the carry; then sum takes as much of
+// the carry as it can hold.
 template <class D>
 HWY_INLINE void TwoSum(D, hn::Vec<D> x, hn::Vec<D>& sum, hn::Vec<D>& carry) {
   const auto total = hn::Add(sum, x);

@@ -17,11 +17,11 @@ namespace {
 // decode step, shorter than anyone would notice on an idle server.
 constexpr std::chrono::microseconds kSpinBeforeParking{100};
 constexpr int kPausesPerClockRead = 32;
-constexpr int kPausesBeforeClock = 256;  // mostly all are done by then
-// A caller that waited this long leaves its core to others, if there are any.
+constexpr int kPausesBeforeClock = 256;  // usually all tasks are done by then
+// A caller that has waited this long lets other threads run on its core, if there are any.
 constexpr std::chrono::microseconds kSpinBeforeYield{200};
-// A thread that has waited this long for another looks whether that one has a core; between two
-// looks lies enough time to tell, and to ask costs little beside it.
+// A thread that has waited this long for another checks whether that one has a core. The time
+// between two checks is long enough to tell, and a check costs little compared with it.
 constexpr std::chrono::microseconds kFirstLook{40};
 constexpr std::chrono::microseconds kBetweenLooks{20};
 
@@ -29,13 +29,14 @@ constexpr uint64_t kRemainingMask = 0xffffffffU;
 
 using Clock = std::chrono::steady_clock;
 
-// Finds the fellows of a waiting thread that hold a task and were taken off their cores.
+// Finds, for a waiting thread, other threads that hold a task and were taken off their cores.
 class Lookout {
  public:
   Lookout(std::span<PoolThread> threads, Clock::time_point now)
       : threads_(threads), next_look_(now + kFirstLook) {}
 
-  // Now and then such a fellow, or null. A look is at one at a time.
+  // Returns such a thread if it has found one, else null. It watches one thread at a time, from one
+  // check to the next.
   PoolThread* Look(Clock::time_point now) {
     if (now < next_look_) return nullptr;
     PoolThread* off = nullptr;
@@ -69,11 +70,12 @@ class Lookout {
 
 }  // namespace
 
-// A call publishes its job by writing `ticket`: the call's number above, the tasks not yet taken
-// below. The thread that lowers the count owns a task, and until every taken task is counted in
-// `done` the caller does not return, so the job cannot change under its owner. A worker that comes
-// late finds zero and never looks at the job; the caller does not wait for it. For one that was
-// taken off in the middle of a task it makes room (pool_thread.h), and so do idle workers for it.
+// A call publishes its job by writing `ticket`: the upper half is the call's number, the lower half
+// the number of tasks not yet taken. The thread that lowers this number owns a task. The caller
+// does not return until every taken task is counted in `done`, so the job cannot change while a
+// thread owns one of its tasks. A worker that comes late finds zero and never looks at the job; the
+// caller does not wait for it. For a worker that was taken off its core in the middle of a task the
+// caller makes room (pool_thread.h), and so do idle workers for other workers and the caller.
 struct ThreadPool::Impl {
   explicit Impl(int count) : threads(static_cast<size_t>(count)) {
     for (int i = 1; i < count; ++i) {
@@ -100,7 +102,7 @@ struct ThreadPool::Impl {
     if (parked.load() > 0) calls.notify_all();
     threads[0].Bind();
     if (before_function != nullptr) {
-      threads[0].Begin();  // and may be helped
+      threads[0].Begin();  // others may lend it a core
       before_function(before);
       threads[0].End();
     }
@@ -154,7 +156,7 @@ struct ThreadPool::Impl {
     }
   }
 
-  // Until some thread has finished its tasks.
+  // Sleeps until some thread has finished its tasks.
   void SleepUntilMore(uint32_t n) {
     asleep.store(true);
     const uint32_t seen = done.load();
@@ -195,7 +197,7 @@ struct ThreadPool::Impl {
 
   alignas(64) std::atomic<uint64_t> ticket{0};
   alignas(64) std::atomic<uint32_t> done{0};
-  std::atomic<bool> asleep{false};             // the caller, on `done`
+  std::atomic<bool> asleep{false};             // the caller sleeps, on `done`
   alignas(64) std::atomic<uint32_t> calls{0};  // what parked workers wait on
   std::atomic<int> parked{0};
   std::atomic<bool> stop{false};

@@ -31,8 +31,8 @@ using Floats = __m512;
 using Bytes = __m256i;
 using Floats = __m256;
 #endif
-// Vectors of int32 by that name: as __m512i, which are int64, g++ 12 copies accumulators to and
-// fro.
+// Vectors of int32. With __m512i, which is a vector of int64, g++ 12 copies accumulators back and
+// forth.
 using Ints = int __attribute__((vector_size(TVQ_VNNI_BITS / 8)));
 
 inline constexpr int64_t kVectorBytes = TVQ_VNNI_BITS / 8;

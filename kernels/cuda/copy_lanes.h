@@ -1,4 +1,4 @@
-// Copies between host and GPU beside what the GPU computes.
+// Copies between host and GPU while the GPU computes.
 #ifndef TVQ_KERNELS_CUDA_COPY_LANES_H_
 #define TVQ_KERNELS_CUDA_COPY_LANES_H_
 
@@ -13,13 +13,14 @@
 
 namespace tvq::TVQ_CUDA {
 
-// A copy starts when what was queued on the computing stream by then is done, and disturbs what is
-// queued later by its share of the bus alone. Each copy in progress has a lane: a stream and two
-// pieces of pinned memory, one filled or emptied by the host while the other travels. So a session
-// of 300 MB does not hold up the few bytes of a decode step, which travel as OrderedCopies. Lanes
-// are made once: to pin memory may wait for the GPU. More copies at a time wait for one another.
+// A copy starts when everything is done that was queued on the computing stream before it. It
+// disturbs what is queued later only by its share of the bus. Each copy in progress has a lane: a
+// stream and two pieces of pinned memory, one of which the host fills or empties while the other is
+// copied. So a session of 300 MB does not hold up the few bytes of a decode step, which travel as
+// OrderedCopies. Lanes are made once, since pinning memory may wait for the GPU. If there are more
+// copies than lanes, they wait for one another.
 //
-// Any thread; until the call returns nothing else uses the memory.
+// Functions may be called from any thread; until a call returns nothing else may use the memory.
 class CopyLanes {
  public:
   explicit CopyLanes(cudaStream_t compute);
@@ -27,10 +28,10 @@ class CopyLanes {
   CopyLanes(const CopyLanes&) = delete;
   CopyLanes& operator=(const CopyLanes&) = delete;
 
-  // Before any copy.
+  // Must be called before any copy.
   absl::Status Create();
 
-  // Complete when they return.
+  // Copies are complete when these return.
   absl::Status ToHost(void* host, const void* device, size_t bytes);
   absl::Status FromHost(void* device, const void* host, size_t bytes);
 

@@ -14,7 +14,8 @@ absl::Status NoMemory(size_t bytes, cudaError_t error) {
                              .c_str());
 }
 
-// A block that waits costs nothing: what gets it next writes it behind what still reads it.
+// A freed block can be used again at once: what gets it next writes it on the stream, behind what
+// still reads it.
 BlockSource DeviceMemory() {
   return {.map = [](size_t size) -> void* {
             void* data = nullptr;
@@ -154,7 +155,7 @@ absl::Status CudaDevice::Reserve(size_t bytes) {
   if (const cudaError_t error = cudaMalloc(&data, bytes); error != cudaSuccess) {
     return NoMemory(bytes, error);
   }
-  // Not zeroed: what gets a part of it does that.
+  // Not zeroed: what gets a part of it zeroes that part.
   reserved_ =
       std::make_shared<Reserved>(Buffer(data, bytes, [](void* memory) { cudaFree(memory); }));
   return absl::OkStatus();
@@ -192,7 +193,8 @@ absl::Status CudaDevice::Receive(void* host, const void* device, size_t bytes) {
   return ordered_.Receive(host, device, bytes);
 }
 
-// Thread-local: what other threads do with other devices and libraries does not end it.
+// The capture is thread-local: what other threads do with other devices and libraries does not end
+// it.
 absl::StatusOr<std::unique_ptr<Recording>> CudaDevice::Record(
     const std::function<absl::Status()>& work) {
   absl::Status status = ToStatus(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
@@ -253,8 +255,8 @@ absl::StatusOr<uint32_t*> CudaDevice::Tickets(int64_t count) {
   return tickets_.as<uint32_t>();
 }
 
-// Without leave it is 48 KiB with what a kernel declares, so every kernel that takes some at its
-// launch is given leave, once, for the most.
+// Without permission the limit is 48 KiB, including what a kernel declares. So every kernel that
+// takes shared memory at its launch is permitted to take the most there is, once.
 cudaError_t CudaDevice::AllowShared(const void* kernel, int bytes) {
   if (bytes == 0 || may_share_.contains(kernel)) return cudaSuccess;
   cudaFuncAttributes attributes{};

@@ -24,14 +24,14 @@
 
 namespace tvq::TVQ_CUDA {
 
-// Shared memory of a block, what the kernel declares included, that every GPU gives.
+// The most shared memory of a block, including what the kernel declares, that every GPU has.
 constexpr int kMostSharedBytes = 99 << 10;
 
 class CudaDevice : public Device {
  public:
-  // Takes the stream, which is not the default one. `gpu` describes it. `overlaps`: whether the
-  // GPU, and the code for it, can let kernels begin while the ones before them end; options.serial
-  // forbids it.
+  // Takes ownership of the stream, which is not the default one. `gpu` describes the GPU.
+  // `overlaps`: whether the GPU, and the code for it, can let kernels begin while the ones before
+  // them end; options.serial forbids it.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(cudaStream_t stream,
                                                             std::string_view gpu,
                                                             const CudaOptions& options,
@@ -54,11 +54,11 @@ class CudaDevice : public Device {
   absl::Status Synchronize() override;
   absl::StatusOr<std::unique_ptr<DeviceTime>> Now() override;
   bool records() const override { return true; }
-  // A graph of the stream's work.
+  // Makes a CUDA graph of the stream's work.
   absl::StatusOr<std::unique_ptr<Recording>> Record(
       const std::function<absl::Status()>& work) override;
 
-  // Of chunks of prompts.
+  // The matrix products of chunks of prompts.
   const Gemm& gemm() const { return *gemm_; }
 
   // Operations run on it one after the other.
@@ -75,9 +75,9 @@ class CudaDevice : public Device {
     return status.ok() ? std::move(buffer) : status;
   }
 
-  // Device memory for one op's intermediates, valid until the next call with the same slot, of
-  // any op; what is there at first has no meaning (the stand-in fills it with NaN each time).
-  // Grows, never shrinks; growing waits for the stream. What a recording uses stays.
+  // Device memory for one op's intermediates, valid until the next call with the same slot, of any
+  // op; what is there at first has no meaning (the stand-in fills it with NaN each time). Grows,
+  // never shrinks; growing waits for the stream. Memory that a recording uses is not freed.
   template <typename T>
   absl::StatusOr<T*> Scratch(size_t slot, int64_t count) {
     absl::StatusOr<void*> bytes = ScratchBytes(slot, static_cast<size_t>(count) * sizeof(T));
@@ -89,8 +89,8 @@ class CudaDevice : public Device {
   // They grow as scratch does.
   absl::StatusOr<uint32_t*> Tickets(int64_t count);
 
-  // Lets `kernel` be launched with so many bytes of shared memory beside what it declares, of
-  // kMostSharedBytes in all. Never takes leave back: a recorded launch may be of more bytes.
+  // Permits launches of `kernel` with `bytes` of shared memory beside what it declares, of
+  // kMostSharedBytes in all. Never takes a permission back: a recorded launch may need more bytes.
   cudaError_t AllowShared(const void* kernel, int bytes);
 
  private:
@@ -99,7 +99,8 @@ class CudaDevice : public Device {
   // Allocate, without writing anything.
   absl::StatusOr<Buffer> AllocateUnwritten(size_t bytes);
   absl::StatusOr<void*> ScratchBytes(size_t slot, size_t bytes);
-  // Half as large again as `bytes`, so that it grows seldom; `zeroed`: what is new.
+  // Makes `memory` half as large again as `bytes` if it is smaller than `bytes`, so that it grows
+  // seldom. `zeroed`: new memory is zeroed.
   absl::Status Grow(Buffer& memory, size_t bytes, bool zeroed);
 
   const cudaStream_t stream_;
@@ -119,8 +120,8 @@ class CudaDevice : public Device {
     const Buffer memory;
     Slab places;
   };
-  // Both shared with the blocks that they gave. Where nothing is reserved, or a block finds no
-  // place there because those of another size lie in its way, it comes from the pool.
+  // Both are shared with the blocks that they handed out. A block comes from the pool where nothing
+  // is reserved, or where blocks of other sizes leave no place for it.
   std::shared_ptr<Reserved> reserved_;
   std::shared_ptr<BlockPool> reusable_;
 };

@@ -24,11 +24,11 @@ absl::StatusOr<Gemm> Gemm::Create(cudaStream_t stream, Buffer workspace, bool tf
   const size_t bytes = workspace.bytes();
   Gemm gemm(handle, std::move(workspace), tf32);
   status.Update(ToStatus(cublasSetStream(handle, stream), "cuBLAS's stream"));
-  // After the stream, which takes the workspace away.
+  // After cublasSetStream, which takes the workspace away.
   status.Update(
       ToStatus(cublasSetWorkspace(handle, gemm.workspace_.data(), bytes), "cuBLAS's workspace"));
   status.Update(ToStatus(cublasSetAtomicsMode(handle, CUBLAS_ATOMICS_NOT_ALLOWED), "cuBLAS"));
-  // Sums stay float32, in a split product's parts, too.
+  // Sums stay float32, also those of the parts of a split product.
   const auto mode =
       static_cast<cublasMath_t>(static_cast<int>(CUBLAS_DEFAULT_MATH) |
                                 static_cast<int>(CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));

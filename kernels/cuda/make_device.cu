@@ -6,14 +6,14 @@
 namespace tvq {
 namespace {
 
-// Code that was compiled for less has no wait for the kernel before (overlap.cuh), whatever the
-// GPU.
+// Code that was compiled for a lower compute capability does not wait for the kernel before
+// (overlap.cuh), whatever the GPU.
 constexpr int kOverlapCode = 90;
 
-// Nothing; its presence tells whether this build holds code for a GPU.
+// Does nothing; its presence tells whether this build holds code for a GPU.
 __global__ void ProbeKernel() {}
 
-// `gpu`: the first, where there is one.
+// `gpu` gets the properties of the first GPU, if there is one.
 cuda::Machine ThisMachine(cudaDeviceProp& gpu) {
   cuda::Machine machine{.runtime = CUDART_VERSION, .architectures = TVQ_CUDA_ARCHITECTURES};
   if (cudaDriverGetVersion(&machine.driver) != cudaSuccess) machine.driver = 0;

@@ -1,4 +1,4 @@
-// Copies that are operations: on the stream that computes.
+// Copies that are operations: they run on the stream that computes.
 #ifndef TVQ_KERNELS_CUDA_ORDERED_COPIES_H_
 #define TVQ_KERNELS_CUDA_ORDERED_COPIES_H_
 
@@ -12,10 +12,10 @@
 
 namespace tvq::TVQ_CUDA {
 
-// For the few bytes that go out and come back with every step. What is sent is put into pinned
-// memory, of which there are pieces enough that a step does not wait for its own copies.
+// For the few bytes that go to the GPU and come back with every step. Bytes to send are put into
+// pinned memory, which has enough pieces that a step does not wait for its own copies.
 //
-// One thread at a time.
+// To be used by one thread at a time.
 class OrderedCopies {
  public:
   explicit OrderedCopies(cudaStream_t compute) : compute_(compute) {}
@@ -28,7 +28,7 @@ class OrderedCopies {
   static constexpr size_t kPieceBytes = size_t{256} << 10;
 
  private:
-  // The piece whose turn it is, when its last copy was done.
+  // Returns the piece whose turn it is, after waiting for its last copy.
   absl::StatusOr<PinnedPiece*> Next();
 
   const cudaStream_t compute_;

@@ -10,8 +10,8 @@
 
 namespace tvq::TVQ_CUDA {
 
-// `bytes` of pinned memory and an event that tells when the last copy from or to it was done. One
-// thread at a time.
+// `bytes` of pinned memory and an event that tells when the last copy from or to it was done. To be
+// used by one thread at a time.
 class PinnedPiece {
  public:
   PinnedPiece() = default;
@@ -30,14 +30,14 @@ class PinnedPiece {
 
   void* memory() const { return memory_; }
 
-  // The first `bytes` travel, when what is queued on the stream before has been done.
+  // Queues a copy of the first `bytes` on the stream, behind what is queued there.
   absl::Status SendTo(void* device, size_t bytes, cudaStream_t stream) {
     return Queued(cudaMemcpyAsync(device, memory_, bytes, cudaMemcpyHostToDevice, stream), stream);
   }
   absl::Status FetchFrom(const void* device, size_t bytes, cudaStream_t stream) {
     return Queued(cudaMemcpyAsync(memory_, device, bytes, cudaMemcpyDeviceToHost, stream), stream);
   }
-  // Until what was queued last has arrived.
+  // Waits until the copy that was queued last has arrived.
   absl::Status Wait() { return ToStatus(cudaEventSynchronize(travelled_), "a copy"); }
 
  private:

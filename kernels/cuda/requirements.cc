@@ -9,7 +9,7 @@ std::string VersionText(int version) {
   return absl::StrCat(version / 1000, ".", version % 1000 / 10);
 }
 
-// Matrix instructions of bfloat16 begin there.
+// The first compute capability with matrix instructions of bfloat16.
 constexpr int kLeastCapability = 80;
 
 absl::Status Missing(const std::string& what) {
@@ -51,7 +51,8 @@ absl::Status CheckMachine(const Machine& machine) {
                                 machine.major, ".", machine.minor,
                                 "; configure with -DTVQ_CUDA_ARCHITECTURES=", capability));
   }
-  // The code would have to be translated for this GPU, by a driver older than what wrote it.
+  // The driver would have to translate the code for this GPU, but it is older than the compiler
+  // that wrote the code.
   if (machine.code_error == cudaErrorUnsupportedPtxVersion) {
     return Missing(absl::StrCat("the NVIDIA driver (CUDA ", VersionText(machine.driver),
                                 ") cannot translate this build's ", "code (CUDA ", needed, ") for ",

@@ -9,7 +9,7 @@
 namespace tvq {
 namespace {
 
-// Of a device whose operations are complete when they return.
+// A moment on a device whose operations are complete when they return.
 class HostTime : public DeviceTime {
  public:
   absl::StatusOr<double> SecondsSince(const DeviceTime& earlier) const override {

@@ -1,5 +1,5 @@
-// Non-owning, contiguous views of device memory. A view says what the memory holds; who owns it and
-// on which device it lies is the caller's business.
+// Non-owning, contiguous views of device memory. A view says what the memory holds; it does not say
+// what owns the memory or on which device it lies.
 #ifndef TVQ_KERNELS_DEVICE_TENSOR_H_
 #define TVQ_KERNELS_DEVICE_TENSOR_H_
 
@@ -10,11 +10,12 @@
 
 namespace tvq {
 
-// kInt8 and kInt4 are for weights alone: values -127 to 127 beside a float32 scale for each row
-// (kernels/numbers/int8.h), values -8 to 7 in groups (kernels/numbers/int4.h).
+// kInt8 and kInt4 are for weights alone. kInt8 has values from -127 to 127 and a float32 scale for
+// each row (kernels/numbers/int8.h); kInt4 has values from -8 to 7 in groups
+// (kernels/numbers/int4.h).
 enum class DType : uint8_t { kFloat32, kBFloat16, kInt8, kInt4 };
 
-// Not of kInt4, whose elements have no bytes of their own.
+// Bytes of an element. Not for kInt4, whose elements take half a byte.
 constexpr size_t SizeOf(DType dtype) {
   return dtype == DType::kFloat32 ? 4 : dtype == DType::kBFloat16 ? 2 : 1;
 }
@@ -58,7 +59,7 @@ struct Tensor {
     return data + i * stride;
   }
 
-  // A view to write to is a view to read from.
+  // A view that can be written converts to one that can only be read.
   template <std::same_as<const T> U>
   // NOLINTNEXTLINE(google-explicit-constructor): see above.
   operator Tensor<U, R>() const {

@@ -24,8 +24,8 @@ BlockPool::Block BlockPool::Take(size_t size) {
       if (source_.wake) source_.wake(data, size);
       return {data, false};
     }
-    // Either as much is dropped as is mapped, or everything kept is: the most that was in use at
-    // one time remains the bound.
+    // Drops at least as many bytes as are mapped, or else all kept blocks. So the most that was in
+    // use at one time remains the bound.
     for (size_t room = 0; room < size && !kept_.empty();) {
       const auto other = kept_.begin();
       dropped.emplace_back(other->second.back(), other->first);

@@ -11,25 +11,27 @@
 
 namespace tvq {
 
-// Where blocks come from. Any thread.
+// Where blocks come from. The functions are called from any thread.
 struct BlockSource {
   std::function<void*(size_t size)> map;  // null when there is no memory
   std::function<void(void* data, size_t size)> unmap;
-  // Told when a block begins to wait, and when it is handed out again or unmapped; may be empty.
+  // `rest` is called when a freed block is kept, `wake` before it is handed out again or unmapped.
+  // Both may be empty.
   std::function<void(void* data, size_t size)> rest, wake;
 };
 
 // Fresh memory costs far more than the copy that goes into it: the system finds and zeroes each
-// page, and under a hypervisor the host may have to as well; a GPU's allocator waits for all its
-// work. A freed block therefore waits for the next one of its size.
+// page, under a hypervisor the host may have to do so as well, and a GPU's allocator waits for all
+// work of the GPU. A freed block is therefore kept for the next request of its size.
 //
 // Blocks in use and kept ones together never take more than the most that was in use at one time:
-// where another size is wanted, kept blocks make room. Any thread.
+// where a block of another size is wanted, kept blocks are unmapped first. Functions may be called
+// from any thread.
 class BlockPool {
  public:
   struct Block {
     void* data = nullptr;  // null: there is no memory
-    bool fresh = false;    // as the source gives it; otherwise it holds anything
+    bool fresh = false;    // true: as the source gives it; false: it may hold any bytes
   };
 
   explicit BlockPool(BlockSource source) : source_(std::move(source)) {}

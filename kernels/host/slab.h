@@ -9,9 +9,10 @@
 
 namespace tvq {
 
-// Hands out parts of [0, bytes), each at a multiple of kAlignment. Parts of one size fill it to the
-// last that fits, in whatever order they come and go. Of different sizes there may be a gap that
-// none of them fits, although together the gaps would hold it. Any thread.
+// Hands out parts of [0, bytes), each at a multiple of kAlignment. If all parts have the same size,
+// as many can be taken as fit in, in whatever order they come and go. With different sizes, a part
+// may fit into no gap although all gaps together are large enough. Functions may be called from any
+// thread.
 class Slab {
  public:
   static constexpr size_t kAlignment = 64;
@@ -20,14 +21,15 @@ class Slab {
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
 
-  // Where a part of `size` bytes begins: in the smallest gap that holds it, the first of several.
+  // Takes a part of `size` bytes from the smallest gap that holds it, the first one of equal gaps.
+  // Returns where the part begins, or nullopt if no gap holds it.
   std::optional<size_t> Take(size_t size);
   // Gives back what Take gave for that size.
   void Give(size_t begin, size_t size);
 
  private:
   std::mutex mutex_;
-  std::map<size_t, size_t> gaps_;  // their sizes by their beginnings; none touches another
+  std::map<size_t, size_t> gaps_;  // size of each gap by its beginning; no two gaps touch
 };
 
 }  // namespace tvq

@@ -21,7 +21,7 @@ constexpr BFloat16 ToBFloat16(float value) {
   return {static_cast<uint16_t>(nan ? (bits >> 16) | 0x40U : rounded)};
 }
 
-// For code over both types.
+// For code that is written for both types.
 constexpr float Widen(float value) { return value; }
 constexpr float Widen(BFloat16 value) { return ToFloat(value); }
 constexpr void StoreAs(float value, float* to) { *to = value; }

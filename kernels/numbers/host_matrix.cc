@@ -10,10 +10,10 @@
 namespace tvq {
 namespace {
 
-// Values that are converted by way of float32 stay in the first cache.
+// Values are converted by way of float32 in pieces of this many, which stay in the L1 cache.
 constexpr int64_t kPiece = 1024;
 
-// Value `first` of a row.
+// Where value `first` of a row lies.
 template <typename T>
 const std::byte* At(const HostMatrix& matrix, int64_t row, int64_t first) {
   return static_cast<const std::byte*>(matrix.data) +

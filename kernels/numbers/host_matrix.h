@@ -17,17 +17,17 @@ struct HostMatrix {
   int64_t out = 0;
   int64_t in = 0;
   DType dtype = DType::kFloat32;  // float32, bfloat16 or int8, -127 to 127
-  // [out], above 0: of int8 values; of others those to make int8 of them by
-  // (kernels/numbers/int8.h).
+  // [out], above 0. The scales of int8 values; for other values, the scales by which they are to
+  // become int8 (kernels/numbers/int8.h).
   const float* scales = nullptr;
-  Reader reader = nullptr;  // of values in a form that no device has; `dtype` is float32 then
+  Reader reader = nullptr;  // for values in a form that no device has; `dtype` is float32 then
 };
 
-// Values [first, first + count) of a row. Of int8 they are scale * q.
+// Writes values [first, first + count) of a row; for int8 they are scale * q.
 void ReadValues(const HostMatrix& matrix, int64_t row, int64_t first, int64_t count, float* to);
 // The same, rounded to nearest even.
 void ReadValues(const HostMatrix& matrix, int64_t row, int64_t first, int64_t count, BFloat16* to);
-// Their q; the matrix has scales.
+// The same, but writes the q of each value; the matrix must have scales.
 void ReadValues(const HostMatrix& matrix, int64_t row, int64_t first, int64_t count, int8_t* to);
 
 }  // namespace tvq

@@ -15,7 +15,7 @@ inline float Steps(float value, float inverse) {
   return std::min(std::max(nearest, -8.0F), 7.0F);
 }
 
-// In eight sums, which are one vector or two.
+// Adds in eight sums, which are one or two vector registers.
 float SquaredError(const float* group, float scale) {
   constexpr int64_t kSums = 8;
   const float inverse = 1 / scale;

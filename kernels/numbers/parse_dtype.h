@@ -9,7 +9,7 @@
 
 namespace tvq {
 
-// INVALID_ARGUMENT, naming those there are, for another name.
+// INVALID_ARGUMENT, which lists the names, for any other name.
 absl::StatusOr<DType> ParseDType(std::string_view name);
 
 }  // namespace tvq

@@ -1,5 +1,5 @@
-// What those who round weights to integers share: loops that compilers turn into vector
-// instructions, for weights are quantized when a server starts.
+// What the code that rounds weights to integers shares. Compilers turn its loops into vector
+// instructions, which matters since weights are quantized when a server starts.
 #ifndef TVQ_KERNELS_NUMBERS_QUANTIZE_H_
 #define TVQ_KERNELS_NUMBERS_QUANTIZE_H_
 
@@ -11,8 +11,8 @@
 
 namespace tvq {
 
-// The largest |value|, 0 of none; infinity or NaN where one of them is not finite. Numbers are in
-// the order of their bits, and integers have an order for any of them.
+// The largest |value|, 0 of none; infinity or NaN where one of them is not finite. Magnitudes are
+// compared as integers, by their bits: the order is the same, and NaN has a place in it.
 inline float LargestMagnitude(std::span<const float> values) {
   int32_t bits = 0;
   for (const float value : values) {
@@ -26,7 +26,8 @@ inline float LargerMagnitude(float a, float b) {
   return std::bit_cast<float>(std::max(std::bit_cast<int32_t>(a), std::bit_cast<int32_t>(b)));
 }
 
-// In four sums of float32, which are a vector: of few values, none above 2^60.
+// Adds in four float32 sums, which are one vector register. For few values, none above 2^60 in
+// magnitude.
 inline double SumOfSquares(std::span<const float> values) {
   constexpr size_t kSums = 4;
   float sums[kSums] = {};
@@ -38,8 +39,8 @@ inline double SumOfSquares(std::span<const float> values) {
   return static_cast<double>(sums[0]) + sums[1] + sums[2] + sums[3];
 }
 
-// A bound of what rounding changes: of the sum of squared errors, and the sum of squares of what
-// was rounded. Bounds of parts add up.
+// A bound of what rounding changes: a bound of the sum of squared errors, and the sum of squares of
+// the values that were rounded. Bounds of parts add up.
 struct RoundingBound {
   double errors = 0;
   double squares = 0;
@@ -48,11 +49,12 @@ struct RoundingBound {
     errors += part.errors;
     squares += part.squares;
   }
-  // In the root mean square.
+  // The error relative to the values, both as root mean squares.
   double Relative() const { return squares > 0 ? std::sqrt(errors / squares) : 0; }
 };
 
-// Added to a value below 2^22 it leaves no bits for a fraction: to nearest, ties to even.
+// A value below 2^22 that is added to it loses its fraction: it is rounded to the nearest integer,
+// ties to even.
 inline constexpr float kRoundingShift = 0x1.8p23F;
 
 inline int32_t RoundToInt(float value) {

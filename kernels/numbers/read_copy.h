@@ -14,13 +14,14 @@ namespace tvq {
 inline constexpr float kRoundToInteger = 0x1.8p23F;
 inline constexpr int32_t kRoundedZero = std::bit_cast<int32_t>(kRoundToInteger);
 
-// Of values whose largest absolute value has the given bits.
+// The scale of values whose largest absolute value has the given bits.
 struct QuantizedScale {
-  float scale = 0;    // of a step
-  float inverse = 0;  // of a value, in steps; 0: all steps are
+  float scale = 0;    // of one step
+  float inverse = 0;  // steps in a value of 1; 0: every value is 0 steps
 
-  // Below 2^-120 the inverse would not be finite, and nothing is lost. What is not finite makes the
-  // scale so, and with it everything that is computed from the row.
+  // If the largest value is below 2^-120, its inverse would not be finite: both remain 0, and
+  // nothing is lost. If the largest value is not finite, neither is the scale, nor anything that is
+  // computed from the row.
   constexpr explicit QuantizedScale(int32_t bits) {
     const auto largest = std::bit_cast<float>(bits);
     if (bits < std::bit_cast<int32_t>(0x1p-120F)) return;

@@ -9,8 +9,9 @@
 
 namespace tvq {
 
-// Shares of the softmax, by size: eight buckets for each power of two up to 1, all that is below
-// 2^-32 in the first one. What is not a number counts as large: it is read, and shows.
+// Sorts shares of the softmax by size into buckets: eight for each power of two up to 1; all shares
+// below 2^-32 are in the first one. NaN counts as large, so that its row is read and the NaN shows
+// in the output.
 struct ShareBuckets {
   static constexpr int32_t kBuckets = 256;
 
@@ -24,8 +25,9 @@ struct ShareBuckets {
     return bucket == 0 ? 0 : std::bit_cast<float>((bucket + kLowest) << kShift);
   }
 
-  // Shares below this are left out: those of whole buckets, at most `skip_mass` together, and never
-  // the largest. below(edge) is the sum of the shares below `edge` and must not fall as that rises.
+  // Shares below the result are left out: whole buckets of them, at most `skip_mass` together, and
+  // never the largest share. below(edge) is the sum of the shares below `edge`; it must not fall
+  // when `edge` rises.
   template <class Below>
   static float Threshold(float largest, float skip_mass, const Below& below) {
     int32_t least = 0, most = Of(largest);

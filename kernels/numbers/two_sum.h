@@ -4,8 +4,9 @@
 
 namespace tvq {
 
-// sum + carry += x: Knuth's two-sum, the error into the carry, then sum takes what it can hold. For
-// sources that are compiled without contraction to fused multiply-adds.
+// sum + carry += x. Knuth's two-sum adds the rounding error to the carry; then sum takes as much of
+// the carry as it can hold. For sources that are compiled without contraction to fused
+// multiply-adds.
 constexpr void AddTwoSum(float x, float& sum, float& carry) {
   const float total = sum + x;
   const float other = total - sum;

@@ -15,7 +15,7 @@
 
 namespace tvq {
 
-// What is wrong with an op's arguments, beside the op itself.
+// Checks of an op's arguments. Each is defined in the op's own source file.
 #define TVQ_OP(entry, Name, ...) \
   absl::Status CheckArgs(const Device& device, const Name##Args& args);
 TVQ_OPS(TVQ_OP, )
@@ -32,7 +32,7 @@ absl::Status CheckShape(std::string_view op, std::string_view argument, const Te
                     std::span<const int64_t>(expected));
 }
 
-// As CheckShape, but an argument without data passes: it is optional.
+// Like CheckShape, but an argument without data passes: it is optional.
 template <typename T, int R>
 absl::Status CheckOptional(std::string_view op, std::string_view argument,
                            const Tensor<T, R>& tensor,
@@ -44,8 +44,8 @@ absl::Status CheckOptional(std::string_view op, std::string_view argument,
 absl::Status CheckSize(std::string_view op, std::string_view argument, size_t found,
                        int64_t expected);
 
-// A chunk of `chunk_rows` holds `rows`, where it is given: "Linear: x has 65 rows, expected at most
-// 64, a chunk's".
+// Checks that a chunk of `chunk_rows` rows holds `rows`, unless `chunk_rows` is 0: "Linear: x has
+// 65 rows, expected at most 64, a chunk's".
 absl::Status CheckChunk(std::string_view op, int64_t rows, int64_t chunk_rows);
 
 // `argument` has a head or several for each key/value head: "VqDecodeAttention: q has 3 heads,

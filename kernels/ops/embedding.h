@@ -11,7 +11,7 @@
 
 namespace tvq {
 
-// INVALID_ARGUMENT when an id is outside [0, vocab), too.
+// INVALID_ARGUMENT also when an id is outside [0, vocab).
 struct EmbeddingArgs {
   const void* table = nullptr;  // [vocab, D] of `dtype`, not int4
   DType dtype = DType::kFloat32;

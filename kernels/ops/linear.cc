@@ -24,8 +24,8 @@ float LargestOfRow(const HostMatrix& matrix, int64_t row) {
   return largest;
 }
 
-// The scales of int8 rows, one below the other: those that matrices have, and those that are made
-// of their values, which must be finite. The matrices get what was made.
+// The scales of the int8 rows of all matrices, one matrix after the other. Where a matrix has none
+// they are computed from its values, which must be finite, and the matrix gets them.
 absl::StatusOr<std::vector<float>> FindScales(Device& device, std::vector<HostMatrix>& parts) {
   int64_t rows = 0;
   for (const HostMatrix& part : parts) rows += part.out;

@@ -23,47 +23,49 @@ struct LinearWeight {
   int64_t in = 0;
   DType dtype = DType::kFloat32;
   Buffer data;
-  Buffer scales;  // int8: [out] float32, whatever the backend; int4: as the backend likes
+  Buffer scales;  // int8: [out] float32 on every backend; int4: in a layout of the backend's own
 
   int64_t bytes() const { return static_cast<int64_t>(data.bytes() + scales.bytes()); }
 };
 
 // Packs the rows of several matrices of equal `in`, one below the other, as one weight of `dtype`,
-// on all the threads that the device has. Values are rounded to nearest even for bfloat16,
-// quantized row by row for int8 (kernels/numbers/int8.h), by the scales that a matrix gives if it
-// does, and in groups for int4 (kernels/numbers/int4.h, which says how large they may be); int8
-// values are taken as they are for int8, and scale * q otherwise. Rows made int8 must be finite:
-// INVALID_ARGUMENT else.
+// on all the threads that the device has. For bfloat16, values are rounded to nearest even. For
+// int8, they are quantized row by row (kernels/numbers/int8.h), by the matrix's own scales if it
+// has any. For int4, they are quantized in groups (kernels/numbers/int4.h, which says how large
+// they may be). The values of an int8 matrix are taken as they are for int8, and as scale * q
+// otherwise. Rows that become int8 must be finite, else INVALID_ARGUMENT.
 absl::StatusOr<LinearWeight> PackLinear(Device& device, std::span<const HostMatrix> parts,
                                         DType dtype);
 
-// The part of it that is a backend's: of int8 all but `scales`, which the matrices have.
+// The part of PackLinear that a backend does. For int8 that is all but `scales`; all matrices have
+// scales then.
 struct PackRowsArgs {
   std::span<const HostMatrix> parts;
   DType dtype = DType::kFloat32;
   LinearWeight* packed = nullptr;
 };
 
-// A call on rows of one request's prompt says so by `chunk_rows`, the rows of a whole chunk (the
-// model's prefill_chunk), of which it has up to so many: then a device may compute the whole chunk,
-// the rest of it zero, by a library. A row's bits then depend on chunk_rows and its place in the
-// chunk, too, and still on no other row. 0: rows of different requests, as in decode.
+// `chunk_rows` says where the rows of a call come from. 0: from different requests, as in decode.
+// Otherwise they come from one request's prompt, and `chunk_rows` is the number of rows of a whole
+// chunk (the model's prefill_chunk); the call has at most so many. A device may then use a library
+// to compute the whole chunk, with zeros in place of missing rows. A row's bits then depend on
+// chunk_rows and its place in the chunk, too, but on no other row.
 
 // kGelu: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), its tanh form (Hendrycks, Gimpel 2016).
 enum class Activation : uint8_t { kNone, kSilu, kGelu };
 inline constexpr float kGeluScale = 0.7978845608F;  // sqrt(2/pi)
 inline constexpr float kGeluCubic = 0.044715F;
 
-// y = act(scale * (x W^T + bias)) (+ y when accumulate).
-// x [N, in], W [out, in], bias [out] or empty, y [N, out]. For a bfloat16 weight x is rounded to
-// bfloat16, products are accumulated in float32. For an int8 weight, scale * q, x may be rounded by
-// up to 2^-8 of itself or 2^-15 of 1.004 max |x| of its row; sums of x q are multiplied with the
-// row's scale, and a row of x that is not finite throughout has no finite output. So for an int4
-// weight, where the sum of each group is multiplied with its scale.
+// y = act(scale * (x W^T + bias)) (+ y when accumulate). x [N, in], W [out, in], bias [out] or
+// empty, y [N, out]. For a bfloat16 weight, x is rounded to bfloat16 and products are accumulated
+// in float32. For an int8 weight, which is scale * q, x may be rounded by up to 2^-8 of itself or
+// 2^-15 of 1.004 max |x| of its row, and the sum of x q is multiplied by the weight row's scale. If
+// any x of a row is not finite, no output of the row is. The same holds for an int4 weight, where
+// the sum of each group is multiplied by the group's scale.
 //
 // The MLP of a standard block, z = y + gelu(n W1^T + b1) W2^T + b2 with n = LayerNorm(y), is two of
-// these: into hidden [N, F] with b1 and kGelu, then from it with b2, accumulated on y. So is its
-// output projection without a gate: y = x + o Wo^T accumulates on x.
+// these: the first into hidden [N, F] with b1 and kGelu, the second from there with b2, accumulated
+// on y. The output projection of such a block, y = x + o Wo^T, is one that accumulates on x.
 struct LinearArgs {
   Matrix<const float> x;
   const LinearWeight* weight = nullptr;

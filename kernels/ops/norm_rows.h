@@ -15,7 +15,7 @@ enum class Norm : uint8_t { kRms, kLayer };
 
 inline constexpr float kRmsNormEpsilon = 1e-6F;
 inline constexpr float kLayerNormEpsilon = 1e-5F;
-// What stands for the norm's own, one of these.
+// As an epsilon, 0 stands for the norm's own, which is one of the above.
 inline constexpr float kOwnEpsilon = 0;
 constexpr float EpsilonOf(Norm norm, float epsilon) {
   if (epsilon != kOwnEpsilon) return epsilon;

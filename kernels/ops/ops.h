@@ -1,6 +1,7 @@
-// The list of the ops, from which all comes that there is of each: the function that models call,
-// declared below and defined in ops.cc, the check of its arguments (check.h), the entry in the
-// table of a backend's functions (backend.h), and the backend's own function in that entry.
+// The list of the ops. Everything that is declared of each op comes from this list: the function
+// that models call, declared below and defined in ops.cc, the check of its arguments (check.h), the
+// entry in the table of a backend's functions (backend.h), and the backend's own function in that
+// entry.
 //
 // An op Name takes a device and a struct of arguments, NameArgs, which the op's header has.
 #ifndef TVQ_KERNELS_OPS_OPS_H_
@@ -9,7 +10,7 @@
 #include "absl/status/status.h"
 #include "kernels/device/device.h"
 
-// Lines are OP(entry, Name, what else the list is given). The ops of every backend ...
+// Lines are OP(entry, Name, further arguments of the list). The ops of every backend ...
 #define TVQ_COMMON_OPS(OP, ...)                                       \
   OP(embedding, Embedding, __VA_ARGS__)                               \
   OP(norm_rows, NormRows, __VA_ARGS__)                                \
@@ -47,7 +48,8 @@
   TVQ_COMMON_OPS(OP, __VA_ARGS__) \
   TVQ_CPU_OPS(OP, __VA_ARGS__)
 
-// To give to a list: declarations of functions PrefixName, and their entries in a table.
+// Macros to pass to a list as OP: they declare functions PrefixName, and make their entries in a
+// table.
 #define TVQ_DECLARE_OP(entry, Name, Prefix) \
   absl::Status Prefix##Name(Device& device, const struct Name##Args& args);
 #define TVQ_ENTRY_OF_OP(entry, Name, Prefix) .entry = Prefix##Name,

@@ -7,8 +7,8 @@
 //   g   = silu(x~ Wg)                          [H,V]   or none
 //   q_u = q + u,  q_w = q + w                  u, w [H,K], already scaled by t
 //
-// or q_u = q, without u, w and q_w; or, with plain heads, q_u = x~ Wq and k = x~ Wk: neither norm
-// nor t.
+// Without u and w, q_u = q and there is no q_w. With plain heads, q_u = x~ Wq and k = x~ Wk,
+// without norms and t.
 //
 //   attention              heads    u, w     block      norm     v       g
 //   VQ, softmax            normed   given*   gated      kRms     kSilu   [N, H, V]
@@ -25,7 +25,7 @@
 
 namespace tvq {
 
-// A row's bits depend on that row and, of a prompt, on its chunk's size and its place there.
+// A row's bits depend on that row and, in a prompt, on its chunk's size and its place there.
 struct QkvgProjectionArgs {
   Norm norm = Norm::kRms;
   bool plain_heads = false;
@@ -36,8 +36,8 @@ struct QkvgProjectionArgs {
   const LinearWeight* weight = nullptr;  // rows: q [H*K], k [G*K], v [G*V], g [H*V]; in = D
   Matrix<const float> u;                 // [H, K], or of shape [0, 0]: none, as with plain heads
   Matrix<const float> w;                 // like u
-  Tensor<float, 3> q_u;                  // [N, H, K]; without u q
-  Tensor<float, 3> q_w;                  // [N, H, K]; without w empty
+  Tensor<float, 3> q_u;                  // [N, H, K]; q if there is no u
+  Tensor<float, 3> q_w;                  // [N, H, K]; empty if there is no w
   Tensor<float, 3> k;                    // [N, G, K]
   Tensor<float, 3> v;                    // [N, G, V]
   Tensor<float, 3> g;                    // [N, H, V]; of shape [0,0,0]: the weight has no rows of g

@@ -41,7 +41,7 @@ absl::Status CheckArgs(const Device&, const RotaryHeadsArgs& args) {
         kOp, absl::StrCat("projected has ", args.projected.dim(1), " columns, expected at least ",
                           columns, " from ", args.column, " on"));
   }
-  // All of those for far keys or none, and of those for the sink.
+  // The arguments for far keys are given all or not at all, and so are those for the sink.
   const int64_t far = args.far_angles.empty() ? 0 : 1, sink = args.sink_angles.empty() ? 0 : far;
   return FirstError({
       CheckShape(kOp, "projected", args.projected, {rows, args.projected.dim(1)}),

@@ -1,6 +1,6 @@
 // Rotary positions (Su et al. 2021, RoFormer, section 3.4): numbers i and i + R/2 of a query or key
-// are turned together by the angle position * frequency_i, for i < R/2; those from R on stay as
-// they are. The scores of what was turned depend on distances alone.
+// are turned together by the angle position * frequency_i, for i < R/2; numbers from R on stay as
+// they are. The scores of turned queries and keys depend on positions by their distance alone.
 #ifndef TVQ_KERNELS_OPS_ROTARY_H_
 #define TVQ_KERNELS_OPS_ROTARY_H_
 
@@ -11,17 +11,18 @@
 namespace tvq {
 
 // out[n] = cos(a_0), ..., cos(a_(R/2-1)), sin(a_0), ..., sin(a_(R/2-1)), a_i = positions[n] *
-// frequencies[i]. The product is rounded to float32, since models are trained with it so and
-// defined by it: at position 8,000 that turns a pair by up to 0.0002 more or less, at 10 million by
-// 0.5. Of what is left the functions are exact but for the last rounding.
+// frequencies[i]. The product is rounded to float32, since models are trained with, and defined by,
+// the rounded product: it is off by up to 0.0002 at position 8,000, and by 0.5 at 10 million. The
+// cosine and sine of the rounded product are exact but for their last rounding.
 struct RotaryAnglesArgs {
   Vector<const int64_t> positions;  // [N]
   Vector<const float> frequencies;  // [R/2], per position
   Matrix<float> out;                // [N, R]
-  bool exact = false;               // the product is not rounded
+  bool exact = false;               // true: the product is not rounded
 };
 
-// out[n] = table[positions[n] - first], the table's first row ahead of it and its last behind it.
+// out[n] = table[positions[n] - first]. A position ahead of the table gets its first row, one
+// behind it its last.
 struct PositionRowsArgs {
   Vector<const int64_t> positions;  // [N]
   int64_t first = 0;
@@ -29,15 +30,15 @@ struct PositionRowsArgs {
   Matrix<float> out;          // [N, R]
 };
 
-// What a layer projected becomes queries, keys and values. Per head x [K] of q and k:
+// Makes queries, keys and values of what a layer projected. Per head x [K] of q and k:
 //
 //   x' = x / sqrt(mean(x^2) + epsilon) * gain          where there is a gain, else x
 //   y  = x' turned by the row's angles                 q = scale * y,  k = y,  v as it is
 //
-// Layers that compare far keys otherwise (kernels/ops/attention/ring_scores.h, kept_keys.h) have
-// more made of x': queries for far keys, turned by `far_angles`, which may change lengths, too, and
-// keys that are not turned; some, queries for the sink, turned by the same angles in all rows. Else
-// these are empty.
+// Layers that score far keys in another way (kernels/ops/attention/ring_scores.h, kept_keys.h) also
+// need other forms of x': `q_far`, queries turned by `far_angles`, which may change lengths, too,
+// and `k_plain`, keys that are not turned. Some of these layers also need `q_sink`, queries turned
+// by `sink_angles`, the same angles in all rows. For other layers these are empty.
 struct RotaryHeadsArgs {
   Matrix<const float> projected;  // [N, columns]: from `column` on H*K of q, G*K of k, G*V of v
   int64_t column = 0;

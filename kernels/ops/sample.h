@@ -6,11 +6,11 @@
 //          -> temperature (below 1e-5: argmax, the lowest id on a tie)
 //          -> min_p -> top_k -> top_p -> softmax -> draw
 //
-// min_p keeps ids with probability >= min_p * the largest; top_k the k largest (all ties of the
-// k-th); top_p the smallest set of the largest whose probability, among what top_k left, reaches
-// top_p (the lower id is in first on a tie), never less than one id. Biases of one id add up. The
-// draw walks the remaining ids upwards with a uniform number that is a function of (seed,
-// sample_index, position) alone (ops/philox.h), so a request's tokens do not depend on its
+// min_p keeps ids with probability >= min_p * the largest; top_k keeps the k largest (all ties of
+// the k-th). top_p keeps the smallest set of the largest whose probability, among what top_k left,
+// reaches top_p; on a tie the lower id comes first, and at least one id is kept. Biases of one id
+// add up. The draw walks the remaining ids upwards with a uniform number that is a function of
+// (seed, sample_index, position) alone (ops/philox.h), so a request's tokens do not depend on its
 // neighbours.
 #ifndef TVQ_KERNELS_OPS_SAMPLE_H_
 #define TVQ_KERNELS_OPS_SAMPLE_H_
@@ -52,7 +52,7 @@ struct SampleRow {
   uint64_t sample_index = 0;
   uint64_t position = 0;
   int64_t top_logprobs =
-      -1;  // -1: no logprob at all; 0: of the chosen token; n: and n alternatives
+      -1;  // -1: no logprobs; 0: the chosen token's; n: also those of n alternatives
 };
 
 // Below this temperature a row is greedy, as in vLLM.

@@ -1,5 +1,5 @@
-// Scores of all rows by HeadScores, straight into `out`, then a pass over each head's scores while
-// they are in cache.
+// HeadScores writes the scores of all rows straight into `out`; then a pass over each head's scores
+// follows, while they are in cache.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/features/features.cc"
 #include "kernels/ops/attention/features.h"
@@ -19,7 +19,8 @@ namespace HWY_NAMESPACE {
 
 using ScoreTag = hn::CappedTag<float, 16>;
 
-// Calls visit(i, count) for vectors of a row: lanes [i, i + count) are there.
+// Calls visit(i, count) for each vector of a row, which begins at i and has `count` values of the
+// row.
 template <typename Visit>
 HWY_INLINE void ForVectors(int64_t width, const Visit& visit) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(ScoreTag()));
@@ -61,8 +62,9 @@ float Exponentiate(float less, float factor, int64_t width, float* scores) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// From x . R_s by way of -|x - R_s|^2 / 2, less what is the same for all rows, to shares. The
-// largest is taken off before the division, which must not overflow however small sigma is.
+// Turns x . R_s into shares, by way of -|x - R_s|^2 / 2 without its part that is the same for all
+// rows. The largest is subtracted before the division by sigma^2, which must not overflow however
+// small sigma is.
 void Share(const float* half_norm, float sigma, int64_t width, float* scores) {
   const ScoreTag d;
   ForVectors(width, [&](int64_t i, size_t count) HWY_ATTR {
@@ -97,7 +99,7 @@ void FinishHead(const FeaturesArgs& args, int64_t n, int64_t p) {
 }
 
 void FeaturesAll(CpuDevice& cpu, const FeaturesArgs& args) {
-  // An exponential is worth about so many multiply-adds.
+  // An exponential takes about as long as this many multiply-adds.
   constexpr int64_t kExponential = 16;
   const int64_t heads = args.x.dim(1);
   const int64_t work = args.out.size() * kExponential;

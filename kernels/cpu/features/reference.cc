@@ -9,7 +9,7 @@
 namespace tvq {
 namespace {
 
-// What is exponentiated for one head, before anything common to all rows is taken off.
+// The exponents of one head, before anything common to all rows is subtracted.
 std::vector<double> Exponents(const FeaturesArgs& args, const float* x, int64_t group) {
   const HeadKeys& rows = *args.rows;
   std::vector<double> exponents;

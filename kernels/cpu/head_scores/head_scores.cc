@@ -1,6 +1,7 @@
-// Keys in panels of 16: [P][ceil(S/16)][K][16], zero padded, so that lanes run over codes and every
-// sum is one chain over K. A panel (64 K bytes) stays in the first cache while all rows pass, so
-// that the table is read once from memory however few rows there are.
+// Keys lie in panels of 16: [P][ceil(S/16)][K][16], zero padded, so that lanes run over codes and
+// every sum is one chain over K. A panel (64 * K bytes) stays in the L1 cache while it is
+// multiplied with all rows, so that the table is read from memory once, whatever the number of
+// rows.
 //
 // Reads P*S*K*4 bytes; 2*N*H*S*K operations.
 #undef HWY_TARGET_INCLUDE
@@ -24,7 +25,7 @@
 namespace tvq {
 
 inline constexpr int64_t kPanel = 16;
-// Rows of x per task: their 96 K floats stay in the second cache beside the panels.
+// Rows of x per task: their 96 * K floats stay in the L2 cache beside the panels.
 inline constexpr int64_t kRowChunk = 96;
 
 inline int64_t PaddedRows(int64_t rows) { return (rows + kPanel - 1) / kPanel * kPanel; }
@@ -78,7 +79,7 @@ void ScoreColumns(const HeadScoresArgs& args, const RowMap& map, int64_t first, 
   }
 }
 
-// A table of keys and the rows that pass over it, of one or two kinds.
+// A table of keys and the rows that are multiplied with it, of one or two kinds (queries, keys).
 struct ScoreTable {
   const HeadScoresArgs* kinds[2];
   int64_t count;
@@ -97,11 +98,12 @@ struct ScoreTable {
   int64_t Work() const {
     int64_t rows = 0;
     for (int64_t i = 0; i < count; ++i) rows += Rows(i);
-    constexpr int64_t kBytesOfNumber = sizeof(float);  // reading keys costs as much as so many rows
+    constexpr int64_t kBytesOfNumber =
+        sizeof(float);  // reading keys costs as much as this many rows
     return std::max(rows, kBytesOfNumber) * keys().heads * keys().rows * keys().width;
   }
 
-  // A group of keys for a chunk of rows of each kind.
+  // Computes the scores of a group of keys and a chunk of rows of each kind.
   void Run(int64_t task) const {
     const int64_t groups = Groups(), chunks = Chunks();
     const int64_t group = task / chunks % groups;
@@ -113,7 +115,7 @@ struct ScoreTable {
     }
   }
 
-  // The keys that the task reads.
+  // Prefetches the keys that the task reads.
   void Fetch(int64_t task) const {
     const int64_t group = task / Chunks() % Groups();
     const int64_t head = task / (Groups() * Chunks());
@@ -125,7 +127,7 @@ struct ScoreTable {
   }
 };
 
-// Tasks of all tables together, so that threads meet once.
+// Runs the tasks of all tables together, so that threads wait for one another once.
 void RunTables(CpuDevice& cpu, std::span<const ScoreTable> tables) {
   int64_t tasks = 0, work = 0;
   for (const ScoreTable& table : tables) {
@@ -148,8 +150,9 @@ void HeadScoresAll(CpuDevice& cpu, const HeadScoresArgs& args) {
   RunTables(cpu, {&table, 1});
 }
 
-// The first index of the largest score - half_norm. A lane keeps its first best; lanes that tie
-// are settled by the lower index. Whatever the scores are, the result is an index.
+// The first index of the largest score - half_norm. A lane keeps the first of its largest; between
+// lanes that tie the lower index wins. Whatever the scores are (NaN, too), the result is a valid
+// index.
 int32_t NearestCode(const float* HWY_RESTRICT scores, const float* HWY_RESTRICT half_norm,
                     int64_t codes) {
   const TileTag d;
@@ -187,7 +190,7 @@ int32_t NearestCode(const float* HWY_RESTRICT scores, const float* HWY_RESTRICT 
   return top_index;
 }
 
-// Codes of the rows whose scores are [N, G, S].
+// Finds the codes of rows from their scores [N, G, S].
 void NearestCodes(CpuDevice& cpu, const VqAssignArgs& args, const float* scores) {
   const HeadKeys& codebook = *args.codebook;
   // Rows of a task: enough to be worth a task.
@@ -215,7 +218,7 @@ void VqAssignAll(CpuDevice& cpu, const VqAssignArgs& args) {
   NearestCodes(cpu, args, scores.out.data);
 }
 
-// The codebook is read once for queries and keys where it is the same.
+// The codebook is read once for queries and keys where both have the same one.
 void VqScoresAll(CpuDevice& cpu, const VqScoresArgs& args) {
   const HeadScoresArgs assign = AssignScores(cpu, args.assign);
   ScoreTable tables[3];

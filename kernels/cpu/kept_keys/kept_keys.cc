@@ -1,9 +1,11 @@
-// Keys of all rows go to their pages first, so that rows of one session find one another's. Then a
-// task a row and key/value head scores those in reach, 64 slots of a page at a time, by products of
-// queries [q, -q_far] with the panels in which they lie (softmax_attention/scores-inl.h).
+// First the keys of all rows are written to their pages, so that rows of one session find each
+// other's keys. Then a task for each row and key/value head scores the keys in reach, 64 slots of a
+// page at a time, as products of queries [q, -q_far] and the panels of keys
+// (softmax_attention/scores-inl.h).
 //
-// Bytes of a step behind the context that a model was trained with, per session and key/value head:
-// 2 W K elements of keys, once for six query heads that share it; before that, none.
+// A step beyond the context that a model was trained with reads 2 W K elements of keys per session
+// and key/value head, once for six query heads that share it. A step within that context reads
+// none.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/kept_keys/kept_keys.cc"
 #include "kernels/ops/attention/kept_keys.h"
@@ -21,7 +23,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tvq {
 namespace HWY_NAMESPACE {
 
-// Slots that are scored at a time.
+// So many slots are scored at a time.
 inline constexpr int64_t kSlots = 64;
 static_assert(kSlots % kTileColumns == 0 && kKeyValuePage % kSlots == 0);
 
@@ -57,7 +59,7 @@ class KeptKeysOf {
   bool Far(int64_t n) const { return args_.positions.data[n] >= args_.longest_trained; }
   float* Query(int64_t n, int64_t h) const { return queries_ + (n * heads_ + h) * shape_.key; }
 
-  // The row's keys and queries of both forms.
+  // Makes the row's page_k, which it writes to the page, and its page_q.
   void PutTogether(int64_t n) const {
     const int64_t position = args_.positions.data[n];
     for (int64_t g = 0; g < shape_.kv_heads; ++g) {
@@ -81,7 +83,7 @@ class KeptKeysOf {
     }
   }
 
-  // What recent positions score more than far ones would.
+  // Computes by how much recent positions score more than they would as far ones.
   void ScoreRecent(int64_t n, int64_t g) const {
     const int64_t window = args_.position_scores.dim(2), position = args_.positions.data[n];
     float* const out = args_.position_scores.row(n) + g * shared_ * window;

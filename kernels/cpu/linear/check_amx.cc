@@ -1,4 +1,5 @@
-// Tiles of small integers by AMX, whose sums are exact in whatever order they are taken.
+// Multiplies tiles of small integers by AMX. Their sums are exact, in whatever order they are
+// added.
 #include <cstring>
 #include <vector>
 
@@ -13,7 +14,7 @@ constexpr int64_t kIn = 155;  // whole steps and a part of one, for either dtype
 int64_t ValueOf(int64_t row, int64_t i) { return (row * 37 + i * 11) % 241 - 120; }
 int64_t WeightOf(int64_t output, int64_t i) { return (output * 13 + i * 5) % 15 - 7; }
 
-// Rows of ValueOf times `factor`.
+// Prepared rows whose values are ValueOf times `factor`.
 std::vector<std::byte> Rows(int64_t count, RowFormat format, float factor) {
   const int64_t row_bytes = PreparedRowBytes(kIn, format);
   std::vector<std::byte> rows(static_cast<size_t>(count * row_bytes));
@@ -75,7 +76,7 @@ bool MultiplyRight(const AmxTiles& tiles) {
       return false;
     }
   }
-  // So many times larger that both bytes of a fixed-point number have something in them.
+  // Makes values so large that both bytes of a fixed-point number are used.
   constexpr float kFactor = 66;
   for (const int64_t row_count : {int64_t{1}, kAmxInt8Rows}) {
     if (!MultipliesRight(tiles.int8, DType::kInt8, RowFormat::kFixedPointBytes, kFactor,

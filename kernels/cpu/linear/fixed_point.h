@@ -1,20 +1,22 @@
 // Rows of x as fixed-point numbers, which int8 and int4 weights multiply exactly.
 //
-// A value becomes step q, q to nearest even; step is the smallest power of two from 2^-124 up of
-// which 2^15 are more than 1.004 max |x| of the row. So |q| <= 32639 = 127 * 257, and q =
-// 256 high + low with high from -127 to 127 and low from -128 to 127. A prepared row is its head,
-// and then, `in` padded with zeros to a multiple of 4,
+// A value becomes step * q, with q rounded to nearest even. step is the smallest power of two, at
+// least 2^-124, for which 2^15 * step is more than 1.004 max |x| of the row. So |q| is at most
+// 32639 = 127 * 257, and q = 256 high + low, with high from -127 to 127 and low from -128 to 127. A
+// prepared row is its head and then its values, with `in` padded with zeros to a multiple of 4:
 //
 //   words: q as int16         bytes: all of high, then all of low, as int8
 //
-// A sum of products is 256 H + L, H of w high and L of w low, which fit int32 up to kMaxInt8Width.
-// Code that computes the sum in another way carries, too, so that 0 <= L < 256: then H and L are
-// determined by the sum, and so are the bits of (256 H + L) step in float32. An int8 linear has the
-// same bits in whatever order, by whatever instructions it was computed.
+// A sum of products w q is 256 H + L, where H is the sum of w high and L the sum of w low. Both fit
+// int32 up to kMaxInt8Width. All code carries from L to H, also code that computes the sum in
+// another way, so that 0 <= L < 256. Then H and L are determined by the sum, and so are the bits of
+// (256 H + L) step in float32. So an int8 linear has the same bits in whatever order and by
+// whatever instructions it is computed.
 //
-// For int4 weights a row is padded to whole groups of them, and one int32 a group stands behind the
-// values: -kInt4Offset times the sum of its q, what weights stored as unsigned add too much. The
-// sum of a group's products is at most 32 * 15 * 32639 < 2^24, an exact float32.
+// For int4 weights a row is padded to whole groups, and behind the values lies one int32 for each
+// group: -kInt4Offset times the sum of its q, which takes back what weights that are stored as
+// unsigned add too much. The sum of a group's products is at most 32 * 15 * 32639 < 2^24, an exact
+// float32.
 #ifndef TVQ_KERNELS_CPU_LINEAR_FIXED_POINT_H_
 #define TVQ_KERNELS_CPU_LINEAR_FIXED_POINT_H_
 
@@ -25,8 +27,9 @@
 namespace tvq {
 
 struct FixedPointHead {
-  float step;  // NaN where x is not finite throughout, and q is zero then
-  // -kInt8Offset times the sums of high and of low: what weights stored as unsigned add too much.
+  float step;  // NaN if any x is not finite; then all q are zero
+  // -kInt8Offset times the sums of high and of low: takes back what weights that are stored as
+  // unsigned add too much.
   int32_t high_offset;
   int32_t low_offset;
   int32_t unused;

@@ -1,4 +1,4 @@
-// Tiles after a linear.
+// Stores the tiles of a linear.
 #include <algorithm>
 
 #include "kernels/cpu/linear/tile.h"

@@ -14,7 +14,8 @@
 namespace tvq {
 namespace {
 
-// Output `out` of the matrices stacked one below the other; without a matrix below the last.
+// Where row `out` of the matrices lies, stacked one below the other. `matrix` is null for rows
+// below the last.
 struct SourceRow {
   SourceRow(std::span<const HostMatrix> parts, int64_t out) {
     for (const HostMatrix& part : parts) {
@@ -27,7 +28,7 @@ struct SourceRow {
     }
   }
 
-  // Values [first, first + count), those behind the matrix as zeros.
+  // Reads values [first, first + count); those behind the row's end are zeros.
   template <typename T>
   void Read(int64_t first, int64_t count, T* to) const {
     const int64_t there = matrix == nullptr ? 0 : std::min(count, matrix->in - first);
@@ -39,14 +40,14 @@ struct SourceRow {
   int64_t row = 0;
 };
 
-// A panel of T, four bytes of a row being a step: the rows are read in pieces that stay in the
-// first cache, in the form that they get, and written line by line.
+// Packs a panel of T, where a step is four bytes of a row. The rows are converted to T in pieces
+// that stay in the L1 cache, and written line by line.
 template <typename T>
 void PackPanel(std::span<const HostMatrix> parts, int64_t panel, int64_t in, DType dtype,
                std::byte* to) {
   constexpr int64_t kSteps = 64, kValues = 4 / sizeof(T);
   constexpr uint32_t kFlip = std::is_same_v<T, int8_t> ? 0x80808080U : 0;  // + kInt8Offset each
-  // Rows are not a power of two apart, or all of them shared few lines of the cache.
+  // Rows are not a power of two apart, since all of them would then share few lines of the cache.
   alignas(kLineBytes) T piece[kPanelOutputs][(kSteps + 4) * kValues];
   const int64_t lines = PanelLines(in, dtype);
   for (int64_t begin = 0; begin < lines; begin += kSteps) {
@@ -65,7 +66,7 @@ void PackPanel(std::span<const HostMatrix> parts, int64_t panel, int64_t in, DTy
   }
 }
 
-// A group of output `j` of a pair into the lines of its group.
+// Writes a group of output `j` of a pair to the group's lines.
 void PackInt4Group(BFloat16 scale, const uint32_t* words, int64_t j, std::byte* lines) {
   std::memcpy(lines + j * static_cast<int64_t>(sizeof(scale)), &scale, sizeof(scale));
   std::byte* to = lines + kLineBytes * (1 + j / kPanelOutputs * kInt4PanelLines);
@@ -73,9 +74,9 @@ void PackInt4Group(BFloat16 scale, const uint32_t* words, int64_t j, std::byte* 
   for (int64_t i = 0; i < kInt4Words; ++i) std::memcpy(to + i * kLineBytes, words + i, 4);
 }
 
-// A pair of panels. Padding has scales of zero.
+// Packs a pair of panels. Padding has scales of zero.
 void PackInt4(std::span<const HostMatrix> parts, int64_t pair, int64_t in, std::byte* to) {
-  // At a time, of a few rows, so that together they fill vectors of groups.
+  // So many groups of so many rows are quantized at a time; together they fill vectors of groups.
   constexpr int64_t kGroups = 16, kRows = 4;
   static_assert(kPairOutputs % kRows == 0);
   const int64_t groups = Int4Groups(in);
@@ -103,8 +104,8 @@ void PackInt4(std::span<const HostMatrix> parts, int64_t pair, int64_t in, std::
   }
 }
 
-// Whole huge pages for what is large: every decode step streams all of it, and a tail on small
-// pages made a step of a 190 M model 7% slower.
+// Large weights take whole huge pages: every decode step streams all of a weight, and a tail on
+// small pages made a step of a 190 M model 7% slower.
 size_t BlockBytes(size_t bytes) {
   if (bytes < kHugePage) return bytes;
   return (bytes + kHugePage - 1) / kHugePage * kHugePage;

@@ -5,13 +5,13 @@
 //   int4      [pairs][ceil(in/32)] scales [32], panels [2][4][16][4]
 //
 // A panel holds 16 outputs, so that one step of `in` (or two, for bfloat16: what VDPBF16PS takes;
-// or four, for int8: what VPDPBUSD takes) is one 64 byte line. Panels come in pairs, line by line,
-// so that a pair, and a whole weight, is one stream of memory; everything that pads is zero. int8
-// is stored as unsigned, kInt8Offset above what it is, as VPDPBUSD has it.
+// or four, for int8: what VPDPBUSD takes) is one 64 byte line. Panels come in pairs whose lines
+// alternate, so that a pair, and a whole weight, is one stream of memory. All padding is zero. int8
+// is stored as unsigned, kInt8Offset above its value, as VPDPBUSD takes it.
 //
-// int4 comes group by group: a line of the bfloat16 scales of both panels, then
-// four lines of each. A byte holds two values, kInt4Offset above what they are: step i of the
-// line's first four steps of `in` in its lower half, step 4 + i in its upper one.
+// int4 lies group by group: a line with the bfloat16 scales of both panels, then four lines of each
+// panel. A byte holds two values, kInt4Offset above what they are. Of the eight steps of `in` in a
+// line, byte i of an output holds step i in its lower half and step 4 + i in its upper half.
 #ifndef TVQ_KERNELS_CPU_LINEAR_PACKED_WEIGHT_H_
 #define TVQ_KERNELS_CPU_LINEAR_PACKED_WEIGHT_H_
 
@@ -30,7 +30,7 @@ inline constexpr int kInt4Offset = 8;
 inline constexpr int64_t kInt4PanelLines = kInt4Group / 8;
 inline constexpr int64_t kInt4PairLines = 1 + 2 * kInt4PanelLines;
 
-// Steps of 64 bytes in a panel, which int4 has not.
+// Steps of 64 bytes in a panel. Not for int4, which has no such steps.
 inline int64_t PanelLines(int64_t in, DType dtype) {
   return dtype == DType::kFloat32 ? in : dtype == DType::kBFloat16 ? (in + 1) / 2 : (in + 3) / 4;
 }

@@ -1,5 +1,5 @@
-// A lane is a group: so the eight sums of errors that int4.cc adds up are eight vectors, and
-// nothing is added or compared across.
+// Each lane is a group. So the eight sums of errors in int4.cc are eight vectors here, and nothing
+// is added or compared across lanes.
 #include <algorithm>
 #include <limits>
 
@@ -26,16 +26,16 @@ using Words = hn::RebindToUnsigned<Floats>;
 constexpr int64_t kLanes = HWY_MIN(HWY_LANES(float), 16);
 constexpr int64_t kSums = 8;
 
-// So many groups as a vector has lanes, value by value. A group's largest value has a q below 0
-// (its scale has the other sign), and so have the values of its sign: down to -8, the others up
-// to 7.
+// As many groups as a vector has lanes, value by value. A group's largest value has a q below 0,
+// since the scale has the other sign, and so have all values of the same sign: they go down to -8,
+// the others up to 7.
 struct GroupLanes {
   alignas(64) float magnitude[kInt4Group * kLanes];
   alignas(64) float most[kInt4Group * kLanes];  // of |q|
 };
 
-// Groups from `values` on, the lanes from `groups` on like the last one. Returns the first value of
-// the largest magnitude of each.
+// Loads groups from `values` on; the lanes from `groups` on get the last group. Returns the first
+// value of the largest magnitude of each group.
 HWY_INLINE hn::Vec<Floats> LoadGroups(const float* values, int64_t groups, GroupLanes& lanes) {
   const Floats d;
   const Ints di;
@@ -59,7 +59,7 @@ HWY_INLINE hn::Vec<Floats> LoadGroups(const float* values, int64_t groups, Group
   return largest;
 }
 
-// A candidate as Int4Candidate has it.
+// A candidate for the scale, as Int4Candidate computes it.
 HWY_INLINE hn::Vec<Floats> Candidate(hn::Vec<Floats> largest, int64_t candidate) {
   const Floats d;
   const Words words;
@@ -70,14 +70,14 @@ HWY_INLINE hn::Vec<Floats> Candidate(hn::Vec<Floats> largest, int64_t candidate)
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::ShiftRight<16>(rounded)));
 }
 
-// |q| of value i as floats; |1 / scale|.
+// |q| of value i as floats; `inverse` is |1 / scale|.
 HWY_INLINE hn::Vec<Floats> Steps(const GroupLanes& lanes, int64_t i, hn::Vec<Floats> inverse) {
   const Floats d;
   const auto magnitude = hn::Load(d, lanes.magnitude + i * kLanes);
   return hn::Min(hn::Round(hn::Mul(magnitude, inverse)), hn::Load(d, lanes.most + i * kLanes));
 }
 
-// With |scale|. An error's sign does not count.
+// `scale` is |scale|, and values are magnitudes, since an error's sign does not count.
 HWY_INLINE hn::Vec<Floats> SquaredErrors(const GroupLanes& lanes, hn::Vec<Floats> scale) {
   const Floats d;
   const auto inverse = hn::Div(hn::Set(d, 1.0F), scale);
@@ -129,7 +129,7 @@ HWY_INLINE hn::Vec<Words> PackWord(const GroupLanes& lanes, int64_t word, hn::Ve
   return packed;
 }
 
-// Up to kLanes groups.
+// Quantizes up to kLanes groups.
 HWY_INLINE void QuantizeLanes(const float* values, int64_t groups, BFloat16* scales,
                               uint32_t* words) {
   const Floats d;

@@ -1,4 +1,4 @@
-// Rows before a linear, in every format.
+// Prepares the rows of a linear, in every format.
 #include <cstring>
 #include <limits>
 
@@ -23,7 +23,7 @@ using Ints = hn::RebindToSigned<Floats>;
 using Words = hn::RebindToUnsigned<Floats>;
 using Halves = hn::Rebind<uint16_t, Floats>;
 
-// Values i and on of x [in], or of x * times where `times` is given.
+// Values of x [in] from i on, or of x * times where `times` is given.
 HWY_INLINE hn::Vec<Floats> LoadValues(const float* x, const float* times, int64_t i, int64_t in) {
   const Floats d;
   const auto count = static_cast<size_t>(in - i);
@@ -31,7 +31,7 @@ HWY_INLINE hn::Vec<Floats> LoadValues(const float* x, const float* times, int64_
   return times == nullptr ? v : hn::Mul(v, LoadFirst(d, times + i, count));
 }
 
-// As ToBFloat16: nearest even; the result in the lower half of each word.
+// Rounds like ToBFloat16, to nearest even; the result is in the lower half of each word.
 HWY_INLINE hn::Vec<Words> RoundToBFloat16(hn::Vec<Floats> v) {
   const Words words;
   const auto bits = hn::BitCast(words, v);
@@ -64,8 +64,8 @@ void PrepareFloats(const float* x, const float* times, int64_t in, RowFormat for
   if (in % 2 != 0 && format == RowFormat::kBFloat16) static_cast<uint16_t*>(row)[in] = 0;
 }
 
-// The bits of the largest |value|. As integers they are in the order of the numbers, infinity and
-// NaN above.
+// The bits of the largest |value|. As integers the bits have the order of the numbers, with
+// infinity and NaN above all others.
 int32_t LargestBits(const float* x, const float* times, int64_t in) {
   const Ints ints;
   auto largest = hn::Zero(ints);
@@ -75,7 +75,8 @@ int32_t LargestBits(const float* x, const float* times, int64_t in) {
   return hn::GetLane(hn::MaxOfLanes(ints, largest));
 }
 
-// To nearest even, of values below 2^22: the same everywhere, which NearestInt is not.
+// Rounds values below 2^22 to nearest even. The result is the same on every instruction set, which
+// that of NearestInt is not.
 HWY_INLINE hn::Vec<Ints> RoundToInt(hn::Vec<Floats> v) {
   const auto shift = hn::Set(Floats(), 0x1.8p23F);
   const Ints ints;
@@ -105,7 +106,7 @@ void PrepareFixedPoint(const float* x, const float* times, int64_t in, RowFormat
   room *= 1.004F;
   int32_t exponent;
   std::memcpy(&exponent, &room, sizeof(exponent));
-  exponent = HWY_MAX((exponent >> 23) - 14, 3);  // of the step, 127 above what it is
+  exponent = HWY_MAX((exponent >> 23) - 14, 3);  // of the step, plus the bias of 127
   const int32_t step_bits = exponent << 23, inverse_bits = (254 - exponent) << 23;
   float inverse_step;
   std::memcpy(&head.step, &step_bits, sizeof(step_bits));
@@ -114,7 +115,7 @@ void PrepareFixedPoint(const float* x, const float* times, int64_t in, RowFormat
   auto* high_bytes = reinterpret_cast<int8_t*>(data);
   auto* low_bytes = high_bytes + values;
   auto* all_words = reinterpret_cast<int16_t*>(data);
-  std::byte* offset = data + 2 * values;  // of the group
+  std::byte* offset = data + 2 * values;  // the group's
   auto high_sum = hn::Zero(ints), low_sum = hn::Zero(ints), group_sum = hn::Zero(ints);
   for (int64_t i = 0; i < values; i += static_cast<int64_t>(hn::Lanes(ints))) {
     const auto x_here = i < in ? LoadValues(x, times, i, in) : hn::Zero(Floats());

@@ -10,23 +10,24 @@ namespace {
 
 // Below this many values, preparing rows costs less than waking the other threads.
 constexpr int64_t kPrepareOnOneThread = 16384;
-// Prepared rows of one block stay in the second-level cache (1 MB on current servers) beside a
-// task's panels while all the panels of the task pass over them.
+// Prepared rows of one block stay in the L2 cache (1 MB on current servers) beside a task's panels
+// while they are multiplied with all panels of the task.
 constexpr int64_t kRowBlockBytes = 384 << 10;
 // Pairs of panels that one thread takes at a time when there are several blocks of rows, so that a
 // block is read once for all of them.
 constexpr int64_t kPairsPerTask = 4;
-// That one thread reads at a stretch at most: longer ones are read no faster, and make the others
-// wait when it is taken off its core.
+// The most bytes that one thread reads at a stretch: longer stretches are read no faster, and the
+// other threads wait longer when that thread is taken off its core.
 constexpr int64_t kRangeBytes = 384 << 10;
-// A pair of panels beyond this would leave the cache before it is used.
+// Larger pairs of panels are not prefetched as a whole: they would leave the cache before they are
+// used.
 constexpr int64_t kMaxAheadBytes = 512 << 10;
-// Where a pair is passed over once, nothing computes while memory waits: this much ahead is enough,
-// and more leaves the first cache before it is used.
+// Where a pair is read only once, memory is busy anyway: it is enough to prefetch this far ahead,
+// and what is farther would leave the L1 cache before it is used.
 constexpr int64_t kAheadInStream = 4 << 10;
 
 struct Prepared {
-  std::byte* rows;  // null: of x itself
+  std::byte* rows;  // null: the rows are x itself
   int64_t row_bytes;
 };
 
@@ -71,7 +72,7 @@ struct Job {
   std::span<const OutputColumns> outputs;
   TileKind kind;
   const std::byte* x;  // prepared rows
-  int64_t x_bytes;     // of one
+  int64_t x_bytes;     // of one row
   int64_t rows;
   int64_t pairs;
   int64_t pair_bytes;
@@ -83,8 +84,8 @@ const std::byte* PanelsOf(const Job& job, int64_t pair) {
   return job.weight.data.as<std::byte>() + pair * job.pair_bytes;
 }
 
-// What is fetched while a pair is read once: always kAheadInStream further on, from the pair's end
-// on in the pair `next`.
+// What is prefetched while a pair is read once: what lies kAheadInStream further on, at the pair's
+// end in the pair `next`.
 AheadBytes AheadInStream(const Job& job, int64_t pair, int64_t next) {
   const int64_t ahead = std::min(kAheadInStream, job.pair_bytes);
   AheadBytes bytes{.first = PanelsOf(job, pair) + ahead, .first_bytes = job.pair_bytes - ahead};
@@ -95,7 +96,7 @@ AheadBytes AheadInStream(const Job& job, int64_t pair, int64_t next) {
   return bytes;
 }
 
-// What is fetched by one of several tiles that pass over a pair: its share of the pair `next`.
+// What is prefetched by one of several tiles that read the same pair: its share of the pair `next`.
 AheadBytes ShareOfNext(const Job& job, int64_t next, int64_t tile, int64_t tiles) {
   if (next >= job.pairs || job.pair_bytes > kMaxAheadBytes) return {};
   const int64_t lines = job.pair_bytes / kLineBytes;
@@ -104,7 +105,8 @@ AheadBytes ShareOfNext(const Job& job, int64_t next, int64_t tile, int64_t tiles
           .first_bytes = (lines * (tile + 1) / tiles - first) * kLineBytes};
 }
 
-// Rows [row, end) times one pair of panels, fetching of the pair `next` meanwhile.
+// Multiplies rows [row, end) with one pair of panels, and prefetches from the pair `next`
+// meanwhile.
 void RunPair(const Job& job, int64_t row, int64_t end, int64_t pair, int64_t next) {
   alignas(64) float sums[kTileFloats];
   const int64_t tiles = (end - row + job.kind.rows - 1) / job.kind.rows;

@@ -1,5 +1,5 @@
-// The linear that CPU ops are made of: x (as prepared) times a packed weight, its columns going to
-// one or several outputs.
+// The linear that CPU ops contain: prepared rows of x times a packed weight. Its columns go to one
+// or several outputs.
 #ifndef TVQ_KERNELS_CPU_LINEAR_RUN_LINEAR_H_
 #define TVQ_KERNELS_CPU_LINEAR_RUN_LINEAR_H_
 

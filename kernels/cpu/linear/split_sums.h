@@ -1,4 +1,4 @@
-// Sums of a tile of an int8 weight, as fixed_point.h has them, without the carry.
+// The sums H and L (fixed_point.h) of a tile of an int8 weight, without the carry.
 #ifndef TVQ_KERNELS_CPU_LINEAR_SPLIT_SUMS_H_
 #define TVQ_KERNELS_CPU_LINEAR_SPLIT_SUMS_H_
 
@@ -6,17 +6,18 @@
 
 namespace tvq {
 
-// Of rows, each of all outputs of a pair of panels.
+// Sums of rows, each for all outputs of a pair of panels.
 struct SplitSums {
   static constexpr int64_t kMaxRows = 16;
   alignas(64) int32_t high[kMaxRows * kPairOutputs];
   alignas(64) int32_t low[kMaxRows * kPairOutputs];
 };
 
-// What the heads of a tile's rows say that its products, added to this, will be too much.
+// Begins the sums of a tile with the offsets in its rows' heads, which take back what its products
+// will add too much.
 void BeginSums(const TileInput& input, SplitSums& split);
 
-// sums = (256 high + low) step: a tile's, of its sums with that and all products.
+// sums = (256 high + low) step, where `split` has the offsets and all products of a tile.
 void ScaleSums(const TileInput& input, const SplitSums& split, float* sums);
 
 }  // namespace tvq

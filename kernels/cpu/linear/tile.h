@@ -1,10 +1,11 @@
 // The parts of a linear on the CPU: prepare rows, multiply a tile, store it.
 //
-// A tile is up to 6 rows by one pair of panels (32 outputs). Every output is the sum of two partial
-// sums, of the even and of the odd steps along `in` (of the even and odd pairs of steps for
-// VDPBF16PS), whatever the number of rows: 6 rows x 2 panels x 2 = 24 accumulators of the 32
-// registers of AVX-512. Of an int8 or int4 weight they are sums of integers, of the upper and lower
-// bytes of x. By AMX a tile has up to 32 rows, and tile_amx-inl.h says how they are added.
+// A tile is up to 6 rows by one pair of panels (32 outputs). Whatever the number of rows, every
+// output is the sum of two partial sums: one of the even and one of the odd steps along `in` (for
+// VDPBF16PS, of the even and odd pairs of steps). So 6 rows x 2 panels x 2 = 24 accumulators take
+// 24 of the 32 registers of AVX-512. For an int8 or int4 weight they are sums of integers, of the
+// upper and of the lower bytes of x. With AMX a tile has up to 32 rows, and tile_amx-inl.h says in
+// which order it adds.
 #ifndef TVQ_KERNELS_CPU_LINEAR_TILE_H_
 #define TVQ_KERNELS_CPU_LINEAR_TILE_H_
 
@@ -16,7 +17,7 @@
 
 namespace tvq {
 
-inline constexpr int64_t kTileRows = 6;      // where sums are in vectors
+inline constexpr int64_t kTileRows = 6;      // where sums are in vector registers
 inline constexpr int64_t kMaxTileRows = 32;  // of any tile
 // Sums of a tile [kMaxTileRows][32], and room for a vector that starts at the last of them.
 inline constexpr int64_t kTileFloats = (kMaxTileRows + 1) * kPairOutputs;
@@ -32,7 +33,7 @@ enum class RowFormat : uint8_t {
   kGroupedBytes,
 };
 
-// Elements, and bytes, from one prepared row to the next.
+// Bytes from one prepared row to the next.
 inline int64_t PreparedRowBytes(int64_t in, RowFormat format) {
   if (format == RowFormat::kFloat32) return in * 4;
   if (format >= RowFormat::kGroupedWords) return GroupedRowBytes(in);
@@ -56,16 +57,16 @@ struct AheadBytes {
 struct TileInput {
   const void* rows = nullptr;
   int64_t row_bytes = 0;
-  int64_t row_count = 0;  // 1 to as many as the tile takes, kTileRows unless it says
+  int64_t row_count = 0;  // 1 to the most that the tile takes: kTileRows unless it says otherwise
   const void* panels = nullptr;
   int64_t in = 0;
   AheadBytes ahead;
 };
 
-// Fetches a tile's `ahead`, evenly over the turns of the tile's loop, so that memory is never idle
-// while a tile computes: with 16 rows a pair of panels is passed over three times, and only the
-// first would touch memory. Into the first-level cache: what falls out of it stays in the second,
-// and on Zen 5 that is up to a third faster than fetching into the second.
+// Prefetches a tile's `ahead`, spread evenly over the turns of the tile's loop, so that memory is
+// never idle while a tile computes: with 16 rows a pair of panels is read three times, and only the
+// first read would touch memory. It prefetches into the L1 cache. What falls out of that stays in
+// the L2 cache, and on Zen 5 this is up to a third faster than prefetching into the L2 cache.
 class AheadFetch {
  public:
   AheadFetch(const TileInput& input, int64_t turns)
@@ -105,15 +106,16 @@ void TileBFloat16(const TileInput& input, float* sums);
 void TileBFloat16Dot(const TileInput& input, float* sums);
 // Rows kFixedPointWords, panels int8.
 void TileInt8(const TileInput& input, float* sums);
-// Rows kFixedPointBytes, panels int8, by VPDPBUSD. Only where the device's dot().int8 says so, and
-// dot().int8_256.
+// Rows kFixedPointBytes, panels int8, by VPDPBUSD. Only where the device's dot().int8 says so, or
+// for the latter dot().int8_256.
 void TileInt8Dot(const TileInput& input, float* sums);
 void TileInt8Dot256(const TileInput& input, float* sums);
-// Rows kGroupedWords, panels int4. The integer sum of a group, as float32, times its scale, is
-// added to the groups' before it; the whole is multiplied with the row's step.
+// Rows kGroupedWords, panels int4. The integer sum of each group is converted to float32,
+// multiplied with the group's scale and added to the groups before it. The total is multiplied with
+// the row's step.
 void TileInt4(const TileInput& input, float* sums);
-// Rows kGroupedBytes, panels int4, by VPDPBUSD. Only where the device's dot().int8 says so, and
-// dot().int8_256.
+// Rows kGroupedBytes, panels int4, by VPDPBUSD. Only where the device's dot().int8 says so, or for
+// the latter dot().int8_256.
 void TileInt4Dot(const TileInput& input, float* sums);
 void TileInt4Dot256(const TileInput& input, float* sums);
 

@@ -1,17 +1,19 @@
-// The tile products by AMX, over `Tiles`: the instructions, or what stands in for them.
+// The tile products by AMX. `Tiles` are the instructions, or what stands in for them in tests.
 //
 // A processor with AMX has eight tiles of 16 rows of 64 bytes. A step multiplies 16 lines of a
-// panel, which lie there as the instructions want them, with the 64 bytes of each row that meet
-// them. Two blocks of rows by two panels are all eight tiles: four of sums, two and two of factors.
-// The blocks are rows 0 to 15 and 16 to 31 of bfloat16, or the upper and the lower bytes of x.
+// panel, which lie there as the instructions take them, with the 64 bytes of each row that belong
+// to the same steps of `in`. Two blocks of rows by two panels need all eight tiles: four for sums,
+// two for rows and two for panels. For bfloat16 the blocks are rows 0 to 15 and 16 to 31; for int8
+// they are the upper and the lower bytes of x.
 //
-// A row's sum is that of the steps in order, whatever the number of rows; of bfloat16 a step is two
-// sums of 16 products, of the even and of the odd ones, and the sum of both. What is left after
-// whole steps is a step of a smaller shape: nothing is read behind a row or a panel.
+// A row's sum adds the steps in order, whatever the number of rows. For bfloat16 a step is two sums
+// of 16 products, one of the even and one of the odd ones, and the sum of both. What is left after
+// whole steps is a step of a smaller shape, so that nothing is read behind a row or a panel.
 //
-// Tiles has Configure and Release, which takes all tiles to their initial state, so that the system
-// need not save them when a thread is taken off its core; Load<t> and Store<t>, of tile t, whose
-// rows lie a stride apart in memory; and Dot<factors, sums, a, b>, which adds a's rows times b.
+// `Tiles` has Configure. It has Release, which returns all tiles to their initial state, so that
+// the system need not save them when a thread is taken off its core. It has Load<t> and Store<t>
+// for tile t, whose rows lie a stride apart in memory, and Dot<factors, sums, a, b>, which adds a's
+// rows times b to `sums`.
 #ifndef TVQ_KERNELS_CPU_LINEAR_TILE_AMX_INL_H_
 #define TVQ_KERNELS_CPU_LINEAR_TILE_AMX_INL_H_
 
@@ -48,8 +50,8 @@ enum class AmxFactors : uint8_t {
   kSignedUnsigned,  // four int8 by four uint8, sums int32
 };
 
-// Up to 16 rows of factors, four bytes of each for a line of the panels, and their sums with both
-// panels, added to.
+// Up to 16 rows of factors, with four bytes of each row for a line of the panels, and the rows'
+// sums with both panels, to which products are added.
 struct AmxBlock {
   const std::byte* rows;
   int64_t row_count;

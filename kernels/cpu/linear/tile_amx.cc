@@ -14,8 +14,8 @@ namespace {
 
 #define TVQ_AMX_INLINE TVQ_AMX_TARGET __attribute__((always_inline)) static
 
-// By assembly: g++ 12's intrinsics take nothing but literals for tiles, and do not say that loading
-// one reads memory.
+// In assembly: g++ 12's intrinsics take only literals for tiles, and do not tell the compiler that
+// loading a tile reads memory.
 struct Instructions {
   TVQ_AMX_INLINE void Configure(const AmxShapes& shapes) {
     asm volatile("ldtilecfg %0" ::"m"(shapes));
@@ -67,8 +67,8 @@ bool SystemSavesTiles() {
   return (low & kTileState) == kTileState;
 }
 
-// Linux gives tiles, whose state is 8 KB of a thread, to those that ask
-// (Documentation/arch/x86/xstate.rst): for the process, with all its threads.
+// Linux lets a process use tiles, whose state is 8 KB for each thread, after it asks for them
+// (Documentation/arch/x86/xstate.rst). The permission covers all threads of the process.
 bool SystemLetsUseTiles() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long kTileData = 18;

@@ -14,12 +14,12 @@ struct AmxTiles {
 inline constexpr int64_t kAmxBFloat16Rows = 32;
 inline constexpr int64_t kAmxInt8Rows = 16;
 
-// By the instructions; null where the processor, the system or this build has none. The process
-// asks the system for them at the first call.
+// The tiles that use AMX's instructions; null where the processor, the system or this build does
+// not have them. The first call asks the system for permission to use them.
 const AmxTiles* UsableAmxTiles();
 
-// Whether tiles of small integers come out as they must: few processors with AMX have run these, so
-// they are used where a start has seen them work.
+// Whether products of small integers come out right. Few processors with AMX have run these tiles,
+// so they are used only where they have passed this check.
 bool MultiplyRight(const AmxTiles& tiles);
 
 }  // namespace tvq

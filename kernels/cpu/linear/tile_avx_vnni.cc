@@ -21,7 +21,7 @@ void SumRows(const TileInput& input, int64_t row, float* sums) {
   AheadFetch ahead(row == 0 ? input : TileInput(), Panels::Lines(input.in));
   for (int64_t panel = 0; panel < 2; panel += kPanels) {
     Panels::template Sum<R, kPanels>(input, row, panel, ahead, sums);
-    ahead = AheadFetch(TileInput(), 0);  // once is enough
+    ahead = AheadFetch(TileInput(), 0);  // prefetches only once
   }
 }
 

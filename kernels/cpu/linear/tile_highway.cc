@@ -20,7 +20,7 @@ using Words = hn::CappedTag<uint32_t, kPanelOutputs>;
 constexpr int kLanes =
     static_cast<int>(HWY_LANES(float) < kPanelOutputs ? HWY_LANES(float) : kPanelOutputs);
 
-// Accumulators that leave registers for the weights and a broadcast value.
+// The number of accumulators. It leaves registers for the weights and a broadcast value.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
 constexpr int kAccumulators = 24;
 #else
@@ -28,7 +28,7 @@ constexpr int kAccumulators = 12;
 #endif
 constexpr int kMaxRows = kAccumulators / 4;
 
-// Vectors of outputs beside each other in the accumulators of R rows.
+// How many vectors of outputs lie beside each other in the accumulators of R rows.
 constexpr int VectorsFor(int rows) {
   int vectors = 2;
   while (2 * rows * 2 * vectors <= kAccumulators && 2 * vectors * kLanes <= kPairOutputs) {
@@ -125,7 +125,7 @@ void SumOutputs(const TileInput& input, DType dtype, int64_t row, float* sums) {
     }
     SumLines<Weights, R, kVectors>(vectors, lines, x, input.row_bytes, ahead,
                                    sums + row * kPairOutputs + o);
-    ahead = AheadFetch(TileInput(), 0);  // once is enough
+    ahead = AheadFetch(TileInput(), 0);  // prefetches only once
   }
 }
 

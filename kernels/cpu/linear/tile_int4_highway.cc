@@ -1,6 +1,6 @@
 // The tile product of int4 weights and fixed-point rows by 16-bit multiplications, for every
-// instruction set that Highway knows: as that of int8 weights (tile_int8_highway.cc), one group of
-// `in` after the other.
+// instruction set that Highway knows. It works like that of int8 weights (tile_int8_highway.cc),
+// but one group of `in` after the other.
 #include <algorithm>
 #include <cstring>
 
@@ -66,7 +66,7 @@ HWY_INLINE hn::Vec<Floats> LoadScales(const uint8_t* scales) {
   return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(words, loaded)));
 }
 
-// Adds the groups of R rows and V vectors of outputs from `output` on to sums; x, the first row's
+// Adds the groups of R rows and V vectors of outputs from `output` on to sums. x: the first row's
 // values.
 template <int R, int V>
 HWY_NOINLINE void AddGroups(const TileInput& input, const std::byte* x, int64_t output,

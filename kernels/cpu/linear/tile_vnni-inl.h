@@ -41,9 +41,9 @@ TVQ_VNNI_TARGET inline void AddGroup(Ints high, Ints low, Floats scales, float* 
   TVQ_MM(storeu_ps)(sums, TVQ_MM(loadu_ps)(sums) + group * scales);
 }
 
-// Of a kind of weight how many lines a tile has in a panel, and the sums of R rows of the tile,
-// from `row` on, by P panels, from `panel` on: 4 R P accumulators for 256 bits, half as many for
-// 512.
+// For each kind of weight, Lines says how many lines a tile has in a panel, and Sum computes the
+// sums of R rows of the tile, from `row` on, and P panels, from `panel` on. It takes 4 R P
+// accumulators of 256 bits, or half as many of 512.
 struct Int8Panels {
   static int64_t Lines(int64_t in) { return PanelLines(in, DType::kInt8); }
 

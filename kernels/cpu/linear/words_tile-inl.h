@@ -1,6 +1,6 @@
 // What the tiles of int8 and int4 weights by 16-bit multiplications share, for every instruction
-// set that Highway knows but the one without vectors: the vectors, how many of them rows leave room
-// for, and the passes over rows and outputs.
+// set that Highway knows except the one without vectors: the types of vectors, how many of them fit
+// into registers, and the passes over rows and outputs.
 
 // Per-target include guard.
 #if defined(TVQ_KERNELS_CPU_LINEAR_WORDS_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -28,7 +28,7 @@ using Fours = hn::RepartitionToWide<Sums>;
 using Bytes = hn::Rebind<uint8_t, Words>;
 constexpr int kOutputs = static_cast<int>(HWY_MIN(HWY_LANES(int16_t), 2 * kPanelOutputs) / 4);
 
-// Accumulators that leave registers for the weights and a broadcast value.
+// The number of accumulators. It leaves registers for the weights and a broadcast value.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 constexpr int kAccumulators = 24;
 #else
@@ -36,7 +36,8 @@ constexpr int kAccumulators = 12;
 #endif
 constexpr int kMaxRows = kAccumulators == 24 ? 6 : 3;
 
-// Vectors of outputs beside each other in the accumulators of R rows; they end in pairs.
+// How many vectors of outputs lie beside each other in the accumulators of R rows; InOrder joins
+// them in pairs.
 constexpr int VectorsFor(int rows) {
   int vectors = 2;
   while (2 * rows * vectors <= kAccumulators && 2 * vectors * kOutputs <= kPairOutputs) {
@@ -52,8 +53,9 @@ HWY_INLINE hn::Vec<Words> BroadcastFour(const std::byte* x) {
   return hn::BitCast(Words(), hn::Set(Fours(), four));
 }
 
-// Sums of two vectors of outputs, in the order of outputs, of the sums of even and of odd words:
-// the second of each two took half of the products where they did not come in that order.
+// Joins two vectors of outputs into one of sums, in the order of outputs. An output has two lanes
+// of `a` or `b`, each with the products of two words. Where ReorderWidenMulAccumulate does not keep
+// that order, `rest_of_a` and `rest_of_b` have half of the products.
 HWY_INLINE hn::Vec<Sums> InOrder(hn::Vec<Sums> a, hn::Vec<Sums> rest_of_a, hn::Vec<Sums> b,
                                  hn::Vec<Sums> rest_of_b) {
   const Sums d;
@@ -62,15 +64,15 @@ HWY_INLINE hn::Vec<Sums> InOrder(hn::Vec<Sums> a, hn::Vec<Sums> rest_of_a, hn::V
   return hn::Add(hn::ConcatEven(d, b, a), hn::ConcatOdd(d, b, a));
 }
 
-// All 32 outputs for R rows. Panels::Add<R, V> adds the products of R rows, from `row` on, and V
-// vectors of outputs, from `output` on, to `sums` in as many turns as there are Lines(in).
+// Adds all 32 outputs for R rows. Panels::Add<R, V> adds the products of R rows, from `row` on, and
+// V vectors of outputs, from `output` on, to `sums` in as many turns as there are Lines(in).
 template <typename Panels, int R, typename TileSums>
 void AddOutputs(const TileInput& input, int64_t row, TileSums* sums) {
   constexpr int kVectors = VectorsFor(R);
   AheadFetch ahead(row == 0 ? input : TileInput(), Panels::Lines(input.in));
   for (int64_t o = 0; o < kPairOutputs; o += kVectors * kOutputs) {
     Panels::template Add<R, kVectors>(input, row, o, ahead, sums);
-    ahead = AheadFetch(TileInput(), 0);  // once is enough
+    ahead = AheadFetch(TileInput(), 0);  // prefetches only once
   }
 }
 

@@ -1,10 +1,11 @@
-// LinearDecodeAttention in two phases. Features: a task per session and key/value head, which lays
-// them out, adds to b and computes the denominators; almost no memory. Values: a task per session,
-// key/value head and tile of columns, which adds the new position to each row of A and, while the
-// row is in registers, takes it times the features of all queries that share it.
+// LinearDecodeAttention has two phases. Features: a task for each session and key/value head lays
+// out the features, adds the key's to b and computes the denominators; it touches almost no memory.
+// Values: a task for each session, key/value head and tile of columns adds the new position to each
+// row of A and, while the row is in registers, multiplies it with the features of all queries that
+// share it.
 //
-// Bytes per session, layer and key/value head: A's sums and carries once each way, 16 F V; this is
-// what a step costs, and rows are prefetched so that it streams.
+// Bytes per session, layer and key/value head: A's sums and carries are read and written once, 16 F
+// V. This is what a step costs, and rows are prefetched so that memory is never idle.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear_attention/decode.cc"
 #include <algorithm>
@@ -21,11 +22,11 @@ HWY_BEFORE_NAMESPACE();
 namespace tvq {
 namespace HWY_NAMESPACE {
 
-// Rows of A that pass together: one load and store of an output for 8 rows.
+// So many rows of A are computed together, with one load and store of an output for all of them.
 inline constexpr int64_t kRowGroup = 8;
 inline constexpr int64_t kLineFloats = 16;
-// Rows are asked for this many floats ahead, at least: the additions to so many take longer than
-// memory does.
+// Rows are prefetched at least this many floats ahead: the additions to so many floats take longer
+// than memory.
 inline constexpr int64_t kAheadFloats = 2048;
 
 // A tile of columns of A, the position that is added to it, and the queries that read it.
@@ -45,8 +46,8 @@ struct StateTile {
   float* out;  // of head h: out + h * stride
 };
 
-// A rows [first, first + kRows) += key value^T; out[h] += their sum over rows times the query's
-// features, in order. Rows ahead are asked for meanwhile, line by line.
+// Adds key value^T to rows [first, first + kRows) of A. Then adds these rows times the query's
+// features to out[h], in order. Rows ahead are prefetched meanwhile, line by line.
 template <int kRows>
 HWY_INLINE void StepRows(const StateTile& s, int64_t first) {
   const hn::CappedTag<float, 16> d;
@@ -61,7 +62,7 @@ HWY_INLINE void StepRows(const StateTile& s, int64_t first) {
   }
   const int64_t rows_ahead = std::max<int64_t>(1, kAheadFloats / (kRows * s.columns)) * kRows;
   const int64_t ahead = first + rows_ahead;
-  const float* ahead_sum = sum[0];  // when there is nothing to ask for
+  const float* ahead_sum = sum[0];  // when there is nothing to prefetch
   const float* ahead_carry = carry[0];
   if (ahead + kRows <= s.rows) {
     ahead_sum = s.sum + ahead * s.stride;
@@ -142,7 +143,7 @@ class LinearDecode {
     }
   }
 
-  // Of a query, with b after the new position.
+  // Exponentiates those of a query's features that keys have reached; b includes the new position.
   void ExponentiateSeen(const float* b, float* features) const {
     const FeatureTag d;
     const auto seen = [&](int64_t i) HWY_ATTR {
@@ -152,7 +153,7 @@ class LinearDecode {
     ExponentiateReached(shape_.features, seen, features);
   }
 
-  // A's of a unit; null where there is none.
+  // The rows of A of a unit; null where its state is none.
   struct Rows {
     float* sum;
     float* carry;
@@ -164,7 +165,8 @@ class LinearDecode {
     return {state.key_value_sum + start, state.key_value_carry + start};
   }
 
-  // Columns [first, end). Those of `next_unit` follow, of none if it is units_.
+  // Computes columns [first, end) of a unit. The same columns of `next_unit` follow, or nothing if
+  // it is units_.
   void StepTile(int64_t unit, int64_t first, int64_t end, int64_t next_unit) const {
     const int64_t n = unit / shape_.kv_heads;
     const int64_t g = unit % shape_.kv_heads;

@@ -1,5 +1,5 @@
-// Rows of features, padded to whole vectors, and the additions to b. Decode and prefill both come
-// through here, so that states are equal bit for bit.
+// Rows of features, padded to whole vectors, and the additions to b. Decode and prefill both use
+// these functions, so that states are equal bit for bit.
 #if defined(TVQ_KERNELS_CPU_LINEAR_ATTENTION_FEATURES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TVQ_KERNELS_CPU_LINEAR_ATTENTION_FEATURES_INL_H_
 #undef TVQ_KERNELS_CPU_LINEAR_ATTENTION_FEATURES_INL_H_
@@ -24,7 +24,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline constexpr int64_t kFeaturePad = 16;
 using FeatureTag = hn::CappedTag<float, static_cast<size_t>(kFeaturePad)>;
 
-// Features of one head take so many floats, from an aligned address on; those beyond F are 0.
+// How many floats the features of one head take, from an aligned address on; those beyond F are 0.
 inline int64_t PadFeatures(int64_t count) {
   return (count + kFeaturePad - 1) / kFeaturePad * kFeaturePad;
 }

@@ -1,12 +1,13 @@
-// LinearPrefillAttention, block after block, in three phases. Keys: features of the block's keys,
-// as they are and transposed. Weights: a task per head and group of queries: features of the
-// queries, their products with the features of the block's keys up to their own, and the
-// denominators. Values: a task per key/value head and tile of columns: (query features x A as it
-// stood before the block) + (products x the block's values), each a tiled product, then the block's
-// positions into A, one after the other, with the tile in registers.
+// LinearPrefillAttention goes block after block, each in three phases. Keys: the features of the
+// block's keys are laid out, as they are and transposed. Weights: a task for each head and group of
+// queries lays out the queries' features, and computes their products with the features of the
+// block's keys up to their own, and the denominators. Values: a task for each key/value head and
+// tile of columns computes (query features x A as it stood before the block) + (products x the
+// block's values), each a tiled product. Then it adds the block's positions to A, one after the
+// other, with the tile in registers.
 //
-// Operations per block of B, query head: 2 B (F + B) V, key/value head: 11 B F V for the additions,
-// which is the larger part; bytes: A once each way.
+// Operations per block of B positions: 2 B (F + B) V for each query head, and 11 B F V for the
+// additions of each key/value head, which are the larger part. Bytes: A is read and written once.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/linear_attention/prefill.cc"
 #include <algorithm>
@@ -25,8 +26,8 @@ namespace HWY_NAMESPACE {
 
 static_assert(kLinearPrefillBlock % kTileColumns == 0);
 
-// Positions that are added to a part of A, in order: position t has features key + t * key_stride,
-// of which those from the first row's on are meant, and values value + t * value_stride.
+// Positions that are added to a part of A, in order: position t has features at key + t *
+// key_stride, of which those of the part's rows are used, and values at value + t * value_stride.
 struct BlockPositions {
   const float* key;
   int64_t key_stride;
@@ -73,7 +74,7 @@ HWY_INLINE void AppendTile(D d, const BlockPositions& p, int64_t row, int64_t co
   }
 }
 
-// All of `columns`, of kRows rows from `row` on.
+// The same for all of `columns`, in kRows rows from `row` on.
 template <int kRows>
 void AppendRows(const BlockPositions& p, int64_t row, int64_t columns, float* sum, float* carry,
                 int64_t stride) {
@@ -90,7 +91,7 @@ void AppendRows(const BlockPositions& p, int64_t row, int64_t columns, float* su
   }
 }
 
-// One block: positions [first, first + block) are rows [row, row + block) of the call.
+// One block of positions, which are rows [row, row + block) of the call.
 class LinearPrefillBlock {
  public:
   LinearPrefillBlock(CpuDevice& cpu, const LinearPrefillAttentionArgs& args, int64_t row,
@@ -122,7 +123,7 @@ class LinearPrefillBlock {
   // [block, padded], and [padded, kLinearPrefillBlock] with zeros beyond the block.
   float* Keys(int64_t g) const { return keys_ + g * kLinearPrefillBlock * padded_; }
   float* Transposed(int64_t g) const { return transposed_ + g * kLinearPrefillBlock * padded_; }
-  // Of a query: its features, then its products with the block's keys.
+  // A query's features, then its products with the block's keys.
   float* Weights(int64_t h, int64_t query) const {
     return weights_ + (h * block_ + query) * weight_stride_;
   }
@@ -144,7 +145,7 @@ class LinearPrefillBlock {
     std::fill_n(since, padded_, static_cast<float>(block_));
     for (int64_t i = 0; i < shape_.features; ++i) {
       const float* keys = Transposed(g) + i * kLinearPrefillBlock;
-      // Sums of subnormal numbers are exact, so this is decode's b until it is reached.
+      // Sums of subnormal numbers are exact, so this is decode's b until the feature is reached.
       float b = args_.state.key_sum[g * shape_.features + i] + keys[0];
       int64_t t = 0;
       while (b < kLeastReached && ++t < block_) b += keys[t];
@@ -152,7 +153,7 @@ class LinearPrefillBlock {
     }
   }
 
-  // Of a query of key/value head g.
+  // Exponentiates those features of a query of key/value head g that keys have reached.
   void ExponentiateSeen(int64_t g, int64_t query, float* features) const {
     const FeatureTag d;
     const auto at = hn::Set(d, static_cast<float>(query));
@@ -162,7 +163,7 @@ class LinearPrefillBlock {
         features);
   }
 
-  // Up to kTileRows queries from `first` on.
+  // Computes the weights of up to kTileRows queries from `first` on.
   void ComputeWeights(int64_t h, int64_t first) const {
     const int64_t g = h / shared_;
     const int64_t rows = std::min(kTileRows, block_ - first);
@@ -250,8 +251,8 @@ class LinearPrefillBlock {
   float* const transposed_;
   float* const weights_;
   float* const denominators_;  // [H, block]
-  // [G, padded]: from which position of the block on a key has the feature; `block_`: of none. With
-  // query_exponents alone.
+  // [G, padded]: the first position of the block at which keys have reached the feature; `block_`
+  // if none has. Only with query_exponents.
   float* const since_;
 };
 

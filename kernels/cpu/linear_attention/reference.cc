@@ -1,4 +1,4 @@
-// Naive loops: the state in float32 pairs as the contract has it, everything else in float64.
+// Naive loops: the state in float32 pairs as the op's header says, everything else in float64.
 // Prefill is decode, position by position.
 #include <algorithm>
 #include <cmath>
@@ -26,7 +26,7 @@ void AppendPosition(const LinearShape& shape, const LinearState& state, const fl
   }
 }
 
-// A query's features, of exponents those of features that keys have reached; b [F].
+// A query's features. With `exponents`, features that no key has reached are 0. b [F].
 std::vector<double> QueryFeatures(const float* q, const float* b, int64_t count, bool exponents) {
   std::vector<double> features(q, q + count);
   if (!exponents) return features;

@@ -8,7 +8,7 @@
 
 namespace tvq {
 
-// As NormRows; x, out [width], out may be x; gain, bias [width] or null. The order of the sums
+// Like NormRows; x, out [width], out may be x; gain, bias [width] or null. The order of the sums
 // depends on `width` and the instruction set alone.
 void NormRow(Norm norm, float epsilon, const float* x, const float* gain, const float* bias,
              int64_t width, float* out);

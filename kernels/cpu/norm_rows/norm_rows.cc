@@ -1,5 +1,5 @@
-// Of LayerNorm two passes over a row that stays in the first cache: the mean, then the squares of
-// what is left, which loses no digits however far the mean is from zero.
+// LayerNorm takes two passes over a row, which stays in the L1 cache: one for the mean, one for the
+// squares of the differences from it. That loses no digits however far the mean is from zero.
 #include "kernels/ops/norm_rows.h"
 
 #include <cmath>
@@ -50,7 +50,8 @@ float InverseRms(const float* x, int64_t width, float epsilon) {
   return 1.0F / std::sqrt(squares / static_cast<float>(width) + epsilon);
 }
 
-// add(sum, x) over all of x, by four vectors of partial sums; the last lanes may lack an x.
+// add(sum, x) over all of x, by four vectors of partial sums; lanes beyond the last x keep their
+// sum.
 template <class Add>
 float SumRow(const float* x, int64_t width, const Add& add) {
   const Floats d;

@@ -1,6 +1,7 @@
-// Two passes: one linear of the rows' norms, whose columns go straight to q, k, v and g (silu fused
-// into the latter two), and, unless heads are plain, the norm of query and key heads, which need
-// whole heads and touch only N * (H + G) * K values that are still in cache.
+// Two passes. The first is a Linear of the normed rows, whose columns go straight to q, k, v and g
+// (with silu fused into the latter two). The second, unless heads are plain, is the norm of query
+// and key heads, which needs whole heads and touches only N * (H + G) * K values that are still in
+// cache.
 #include "kernels/ops/qkvg_projection.h"
 
 #include <cmath>

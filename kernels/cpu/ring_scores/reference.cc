@@ -10,7 +10,7 @@
 namespace tvq {
 namespace {
 
-// A row of a call, at `position` of `state`, with so many rows of the same state right before it.
+// Row n of a call, at `position` of `state`; `before` rows of the same state come right before it.
 struct Row {
   const VqShape& shape;
   const VqState& state;

@@ -1,11 +1,11 @@
 // Scores of a ring, whose keys lie in panels: products of a few queries with 64 keys at a time
-// (softmax_attention/scores-inl.h). Decode takes slots in the order in which they lie, a task a
-// part of them; prefill takes absolute positions by 64, those before the call from the ring, and a
-// task has a block of rows. Then scores are turned round, from slots to distances, and what their
-// codes score is taken off.
+// (softmax_attention/scores-inl.h). Decode takes slots in the order in which they lie, and each
+// task has a part of them. Prefill takes absolute positions, 64 at a time, those before the call
+// from the ring, and each task has a block of rows. Then scores are turned round, from the order of
+// slots to that of distances, and what their codes score is subtracted.
 //
-// Bytes of a decode step, per session and key/value head: W K of the ring, once for all query heads
-// that share it.
+// Bytes of a decode step, per session and key/value head: W K elements of the ring, once for all
+// query heads that share it.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/ring_scores/ring_scores.cc"
 #include "kernels/ops/attention/ring_scores.h"
@@ -26,7 +26,7 @@ namespace HWY_NAMESPACE {
 
 static_assert(kRingStep % kTileColumns == 0);
 
-// Slots of a task of decode, and rows of one of prefill; neither shows in the bits.
+// Slots of a decode task, and rows of a prefill task. Neither number changes any bits.
 inline constexpr int64_t kPartSlots = 1024;
 inline constexpr int64_t kBlockRows = 32;
 
@@ -58,8 +58,8 @@ struct Rows {
   }
   float* Out(int64_t n, int64_t h) const { return rows.position_scores.row(n) + h * shape.window; }
 
-  // What codes score, of the heads that share key/value head g, and the sink's part of row n at
-  // `position`.
+  // Completes the scores of codes in row n, which is at `position`, for the heads that share
+  // key/value head g: bias and sink. Position 0 sets the sink's key and its own code.
   void ScoreCodes(const VqState& state, int64_t n, int64_t g, int64_t position) const {
     float* sink_key = state.sink_key + g * shape.key;
     if (position == 0) {
@@ -85,7 +85,7 @@ struct Rows {
     for (int64_t i = 0; i < shape.key; ++i) StoreAs(k[i], number + i * kKeyPanel);
   }
 
-  // scores[r][s], r-th of `count` queries, of `slots` keys in panels.
+  // scores[r][s] = query r . key s, for `count` queries and `slots` keys in panels.
   template <typename T>
   void ScoreSlots(const T* panels, int64_t slots, int64_t count, const float* const* queries,
                   float* scores, int64_t stride, const T* then) const {
@@ -138,8 +138,8 @@ class DecodeRing {
     first_[runs_] = args_.states.size();
   }
 
-  // Slots [begin, end), which no other task has, of all rows of a run: each writes its key before
-  // it is scored.
+  // Scores slots [begin, end), which no other task has, for all rows of a run. Each row's key is
+  // written before the row is scored.
   void ScorePart(int64_t run, int64_t g, int64_t begin, int64_t end) {
     const int64_t first = first_[run];
     const VqState& state = State(first);
@@ -169,13 +169,14 @@ class DecodeRing {
     }
   }
 
-  // A head of a row, whose own slot is `own`, with so many rows of its state before it in the call.
+  // A head of row n, whose own slot is `own`; `before` rows of the same state come before it in the
+  // call.
   struct Head {
     int64_t n, h, g, own, before;
   };
 
-  // From scores of slots [begin, end) to those of distances. Slots behind its own have positions of
-  // the round before.
+  // Turns scores of slots [begin, end) into those of distances. Slots behind the row's own hold
+  // positions of the ring's previous round.
   void Finish(const Head& head, const float* scores, int64_t begin, int64_t end,
               const int32_t* codes) const {
     float* const out = rows_.Out(head.n, head.h);
@@ -184,7 +185,7 @@ class DecodeRing {
     TurnRound(scores, codes + begin, code_scores, turn - begin, out + head.own - begin);
     TurnRound(scores + turn - begin, codes + turn, code_scores, end - turn,
               out + head.own + shape_.window - turn);
-    // The window has no codes of the call's rows.
+    // The window does not have the codes of the call's rows.
     for (int64_t d = 0; d <= std::min(head.before, shape_.window - 1); ++d) {
       const int64_t slot = (head.own - d + shape_.window) % shape_.window;
       if (slot < begin || slot >= end) continue;
@@ -234,7 +235,7 @@ class PrefillRing {
   }
 
  private:
-  // Of position `position`, in panels from base_ on.
+  // The key of `position`, in panels from base_ on.
   T* OwnKey(int64_t g, int64_t position) const {
     const int64_t slot = position - base_;
     return own_ + (g * own_slots_ + slot / kKeyPanel * kKeyPanel) * shape_.key + slot % kKeyPanel;
@@ -247,8 +248,8 @@ class PrefillRing {
     return codes_ + g * (end_ - oldest_) + position - oldest_;
   }
 
-  // The call's keys as they will be stored, behind those of the ring that are of the same 64
-  // positions, and codes of all positions that are scored.
+  // Gathers the call's keys as they will be stored, behind those of the ring that are of the same
+  // 64 positions, and the codes of all positions that are scored.
   void Gather(int64_t g) {
     T* const first = OwnKey(g, base_);
     std::fill_n(first, own_slots_ * shape_.key, T{});
@@ -281,7 +282,7 @@ class PrefillRing {
     }
   }
 
-  // 64 keys from position `keys` on, for a few rows of a head.
+  // Scores 64 keys from position `keys` on, for a few rows of a head.
   void ScoreTile(int64_t g, int64_t h, int64_t n, int64_t count, int64_t keys,
                  const T* panels) const {
     if (keys > args_.position + n + count - 1) return;
@@ -311,8 +312,8 @@ class PrefillRing {
   const Rows rows_;
   const int64_t tokens_;
   const int64_t end_;        // position behind the last row's
-  const int64_t base_;       // the first of the 64 positions that the first row's is among
-  const int64_t oldest_;     // of the 64 that the oldest key in the ring is among
+  const int64_t base_;       // the first of the 64 positions that contain the first row's
+  const int64_t oldest_;     // the first of the 64 positions that contain the ring's oldest key
   const int64_t own_slots_;  // positions from base_ on, whole 64s
   T* const own_;             // [G, own_slots_ / 16, K, 16]
   int32_t* const codes_;     // [G, end_ - oldest_]

@@ -1,4 +1,4 @@
-// A pass over what was projected while it is still in cache, a task a row.
+// One pass over what was projected, while it is still in cache; each row is a task.
 #include "kernels/ops/rotary.h"
 
 #include <algorithm>
@@ -54,7 +54,8 @@ namespace {
 
 HWY_EXPORT(TurnHead);
 
-// A head of a row, normed where heads are: x, or `out`, which it fills.
+// Returns a head of a row, normed if there is a gain: x itself, or `out`, to which it writes the
+// normed head.
 const float* NormHead(const RotaryHeadsArgs& args, const float* x, Vector<const float> gain,
                       float* out) {
   if (gain.empty()) return x;
@@ -62,7 +63,7 @@ const float* NormHead(const RotaryHeadsArgs& args, const float* x, Vector<const 
   return out;
 }
 
-// One head of a row: what is turned last may lie where it was normed.
+// One head of a row. It is normed in q, so q is turned last, in place.
 void QueryHead(const RotaryHeadsArgs& args, const float* x, int64_t n, int64_t h) {
   const int64_t width = args.q.dim(2), turned = args.angles.dim(1);
   const auto turn = [&](const float* from, const float* angles, float* out) {
@@ -91,7 +92,8 @@ void KeyHead(const RotaryHeadsArgs& args, const float* x, int64_t n, int64_t g) 
 
 absl::Status CpuRotaryAngles(Device& device, const RotaryAnglesArgs& args) {
   const int64_t half = args.frequencies.dim(0);
-  constexpr int64_t kBytesOfAngle = 512;  // as many take as long as its two functions
+  constexpr int64_t kBytesOfAngle =
+      512;  // reading this many takes as long as an angle's two functions
   RunTasks(AsCpu(device), args.positions.size(), args.positions.size() * half * kBytesOfAngle,
            [&](int64_t n) {
              float* out = args.out.row(n);
@@ -108,7 +110,7 @@ absl::Status CpuRotaryAngles(Device& device, const RotaryAnglesArgs& args) {
 }
 
 absl::Status CpuPositionRows(Device& device, const PositionRowsArgs& args) {
-  return ReferencePositionRows(device, args);  // copies alone
+  return ReferencePositionRows(device, args);  // it only copies
 }
 
 absl::Status CpuRotaryHeads(Device& device, const RotaryHeadsArgs& args) {

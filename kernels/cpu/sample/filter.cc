@@ -12,7 +12,7 @@
 namespace tvq {
 namespace {
 
-// Entries that are looked at together: none of most groups is likely enough to be kept.
+// So many entries are looked at together: most groups have none that is likely enough to be kept.
 constexpr int64_t kGroup = 16;
 // Candidates that top_p looks at first; most distributions need no more.
 constexpr ptrdiff_t kFirstSorted = 64;
@@ -28,7 +28,8 @@ struct Mass {
   int64_t count = 0;
 };
 
-// Calls visit(first, size) of each group, so that the size of all but the last is a constant.
+// Calls visit(first, size) for each group. The size is a compile-time constant for all but a
+// shorter last one.
 template <typename Visit>
 void ForGroups(int64_t vocab, const Visit& visit) {
   int64_t first = 0;
@@ -38,7 +39,8 @@ void ForGroups(int64_t vocab, const Visit& visit) {
   if (first < vocab) visit(first, vocab - first);
 }
 
-// Of the exponentials of `least` and more; in parts, which do not wait for one another.
+// Sum and number of the exponentials that are at least `least`. It adds in kGroup sums, which do
+// not wait for one another.
 Mass MassFrom(const float* e, int64_t vocab, float least) {
   double sums[kGroup] = {};
   int32_t counts[kGroup] = {};
@@ -62,8 +64,8 @@ float KthLargest(int64_t k, std::vector<float>& values) {
   return *kth;
 }
 
-// Drops what is less than the k-th largest, of which all ties stay. Returns that, or `least` where
-// there are not so many.
+// Drops entries below the k-th largest; all of its ties stay. Returns the k-th largest, or `least`
+// where there are no more than k.
 float KeepTopK(int64_t k, float least, std::vector<Entry>& kept) {
   if (k >= std::ssize(kept)) return least;
   std::vector<float> values;
@@ -74,8 +76,9 @@ float KeepTopK(int64_t k, float least, std::vector<Entry>& kept) {
   return kth;
 }
 
-// The entries of `least` and more, in the order of their ids; of the k largest and their ties,
-// where k is not 0. Whatever has k larger ones among those seen so far is dropped on the way.
+// The entries that are at least `least`, in the order of their ids; where k is not 0, only the k
+// largest of these and their ties. Entries with k larger ones among those seen so far are dropped
+// on the way.
 std::vector<Entry> EntriesFrom(const float* e, int64_t vocab, float least, int64_t k = 0) {
   std::vector<Entry> entries;
   size_t enough = k > 0 ? static_cast<size_t>(4 * std::min(k, vocab) + kGroup) : SIZE_MAX;
@@ -94,16 +97,16 @@ std::vector<Entry> EntriesFrom(const float* e, int64_t vocab, float least, int64
   return entries;
 }
 
-// Entries of at most (1 - p) / n of the sum cannot all together hold more than what top_p may lose:
-// those below are in no set that it keeps. Rounded down, so that the largest, which is no less than
-// the mean, is never below.
+// All entries of at most (1 - p) / n of the sum together hold no more than what top_p may drop, so
+// entries below this are in no set that top_p keeps. Rounded down, so that the largest entry, which
+// is no less than the mean, is never below it.
 float LeastOfTopP(double p, const Mass& mass) {
   const double negligible = (1 - p) * mass.sum / static_cast<double>(mass.count);
   return std::nextafter(static_cast<float>(negligible), 0.0F);
 }
 
-// Leaves the smallest set of the largest that reaches `target`, at least one, in the order of their
-// ids. Ever larger pieces are put in order until it is reached.
+// Keeps the smallest set of the largest entries whose sum reaches `target`, at least one entry, in
+// the order of their ids. Sorts ever larger pieces until the target is reached.
 void KeepLargest(double target, std::vector<Entry>& entries) {
   double sum = 0;
   ptrdiff_t piece = kFirstSorted;

@@ -1,5 +1,5 @@
-// A task per row: its maximum, then exponentials with float64 sums block by block, then one uniform
-// number is looked up in them.
+// A task for each row finds its maximum, computes exponentials and float64 sums of blocks of them,
+// and looks up one uniform number in these.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/sample/sample.cc"
 #include "kernels/ops/sample.h"
@@ -21,8 +21,9 @@ HWY_BEFORE_NAMESPACE();
 namespace tvq {
 namespace HWY_NAMESPACE {
 
-// The first id at which the running sum of e passes `target`. Sums of blocks were taken in another
-// order than the walk inside a block: a target between the two takes the block's last candidate.
+// The first id at which the running sum of e passes `target`. The sum of a block was added in
+// another order than the walk inside it adds: if the target lies between the two results, the
+// block's last candidate is taken.
 int32_t Find(const float* e, int64_t vocab, const double* block_sums, double target) {
   double sum = 0;
   int64_t first = 0;
@@ -33,7 +34,8 @@ int32_t Find(const float* e, int64_t vocab, const double* block_sums, double tar
     if (sum + block > target) break;
     sum += block;
   }
-  // `last` is the first id of the block to walk, or, past all sums, of the last that holds any.
+  // If the target is past all sums, the last block that holds any candidate is walked; `last` is
+  // its first id.
   if (first >= vocab) {
     first = last;
     target = sum;

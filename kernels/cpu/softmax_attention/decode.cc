@@ -1,12 +1,13 @@
-// SoftmaxDecodeAttention in three phases. New keys and values go to their pages, so that rows of
-// one session find one another's. Parts: a task per session, key/value head and page, which gives
-// each query's maximum over the page, the sum of its exponentials and its sum of values by them.
-// Merge: a task per session and head, which brings the parts to the maximum of all, in the order of
-// pages. Parts follow from positions alone, so that neither batch nor threads show in the bits.
+// SoftmaxDecodeAttention has three phases. Append: new keys and values are written to their pages,
+// so that rows of one session find each other's. Parts: a task for each session, key/value head and
+// page computes for each query the maximum over the page, the sum of exponentials and the sum of
+// values weighted by these. Merge: a task for each session and head adds the parts, scaled to the
+// maximum of all pages, in the order of pages. Parts follow from positions alone, so that the bits
+// depend on neither batch nor threads.
 //
-// Bytes per session, layer and key/value head: K + V elements a position, each once (queries beyond
-// the sixth of a key/value head find them in the cache); this is what a step costs. Parts add V + 2
-// floats a page.
+// Bytes per session, layer and key/value head: K + V elements for each position, each read once
+// (queries beyond the sixth of a key/value head find them in the cache). This is what a step costs.
+// Parts add V + 2 floats for each page.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/softmax_attention/decode.cc"
 #include <algorithm>
@@ -26,7 +27,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tvq {
 namespace HWY_NAMESPACE {
 
-// Rows of values that a tile adds at a time, so that those of the next are on their way meanwhile.
+// A tile adds so many rows of values at a time, and prefetches the rows that follow meanwhile.
 inline constexpr int64_t kValueRun = 64;
 static_assert(kKeyValuePage % kValueRun == 0);
 
@@ -105,7 +106,7 @@ class SoftmaxDecode {
     }
   }
 
-  // Of `rows` heads from the key/value head's i-th on.
+  // Computes the scores of `rows` heads, from the key/value head's i-th on.
   void ComputeScores(const Part& part, int64_t i, int64_t rows, int64_t count,
                      float* weights) const {
     TileArgsOf<T> tile{};
@@ -116,7 +117,7 @@ class SoftmaxDecode {
     ScoreKeys(part.keys, shape_.key, count, rows, tile, part.values);
   }
 
-  // Scores become weights against the page's maximum.
+  // Turns scores into weights relative to the page's maximum.
   void ComputeWeights(const Part& part, int64_t i, int64_t rows, int64_t count,
                       float* weights) const {
     const int64_t h = part.g * shared_ + i;
@@ -139,8 +140,8 @@ class SoftmaxDecode {
     }
   }
 
-  // out[r] = sum of weights[r] times rows, in their order, a tile of columns after the other.
-  // Meanwhile fetches the rows that follow, and behind the last what is read `next`, if anything.
+  // out[r] = sum of weights[r] times rows, in their order, one tile of columns after the other.
+  // Meanwhile prefetches the rows that follow, and behind the last row `next`, if it is not null.
   void SumValues(const T* values, const T* next, int64_t rows, int64_t count, const float* weights,
                  float* out) const {
     std::fill_n(out, rows * shape_.value, 0.0F);

@@ -38,7 +38,7 @@ void WriteKey(const LayerPages<T>& layer, int64_t g, int64_t position, const flo
   for (int64_t i = 0; i < layer.shape.key; ++i) StoreAs(k[i], key + i * kKeyPanel);
 }
 
-// And its value. v [V].
+// Writes the key and the value of head g at `position`. k [K], v [V].
 template <typename T>
 void AppendKeyValue(const LayerPages<T>& layer, int64_t g, int64_t position, const float* k,
                     const float* v) {

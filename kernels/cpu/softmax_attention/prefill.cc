@@ -1,9 +1,9 @@
-// SoftmaxPrefillAttention: the call's keys and values go to their pages, then a task per key/value
-// head and block of queries passes over all keys up to the block's last, a tile of 128 after the
-// other: scores, softmax so far (Milakov, Gimelshein 2018, algorithm 3), and the tile's values in
-// tiles of columns, packed once for all queries of the block (Dao et al. 2022). Tiles start at
-// absolute positions and a row's sums run in order, so that blocks and calls do not show in the
-// bits.
+// SoftmaxPrefillAttention first writes the call's keys and values to their pages. Then a task for
+// each key/value head and block of queries passes over all keys up to the block's last, one tile of
+// 128 after the other. For each tile it computes scores and the softmax so far (Milakov, Gimelshein
+// 2018, algorithm 3), and adds the tile's values in tiles of columns, packed once for all queries
+// of the block (Dao et al. 2022). Tiles start at absolute positions and a row's sums run in order,
+// so that the bits do not depend on how positions are cut into blocks and calls.
 //
 // Operations per query and head: 2 (K + V) for each position up to its own; bytes per block of
 // queries and key/value head: every key and value once. The largest intermediate is the weights of
@@ -31,11 +31,12 @@ namespace HWY_NAMESPACE {
 inline constexpr int64_t kKeyTile = kPackRows;
 static_assert(kKeyValuePage % kKeyTile == 0 && kKeyTile % kTileColumns == 0);
 
-// Queries of a block at most: keys and values are widened and packed once for so many.
+// The most queries of a block: keys and values are widened and packed once for all of them.
 inline constexpr int64_t kMostQueries = 64;
 inline constexpr int64_t kFewestQueries = 12;
 
-// Fewer where there would be fewer tasks than threads; changes no bits.
+// Queries of a block: fewer where there would be fewer tasks than threads. The number changes no
+// bits.
 int64_t BlockQueries(int64_t kv_heads, int64_t tokens, int threads) {
   int64_t queries = kMostQueries;
   while (queries / 2 >= kFewestQueries && kv_heads * ((tokens + queries - 1) / queries) < threads) {
@@ -59,7 +60,8 @@ HWY_INLINE void ScaleRow(float factor, int64_t count, float* x) {
 template <typename T>
 class QueryBlock {
  public:
-  // Memory of a block of so many rows: floats, from an aligned address on to another.
+  // Floats of memory that a block of so many rows takes, rounded up so that the next block is
+  // aligned, too.
   static int64_t Floats(int64_t rows) {
     return (rows * (kKeyTile + 2) + kWeightPad - 1) / kWeightPad * kWeightPad;
   }
@@ -114,8 +116,8 @@ class QueryBlock {
     for (int64_t r = 0; r < rows; ++r) Soften(key, query + r, h, row + r);
   }
 
-  // Scores of one query become weights against the maximum so far, to which what there is of its
-  // sums is brought.
+  // Turns the scores of one query into weights relative to the maximum so far, and scales the
+  // query's earlier sums to that maximum.
   void Soften(int64_t key, int64_t query, int64_t h, int64_t row) {
     const WeightTag d;
     const int64_t distance = args_.position + first_ + query - key;

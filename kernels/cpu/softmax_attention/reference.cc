@@ -1,5 +1,5 @@
-// Naive loops: keys and values through the pages' dtype, everything else in float64. Prefill is
-// decode, position by position.
+// Naive loops: keys and values are rounded to the pages' dtype, everything else is float64. Prefill
+// is decode, position by position.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace tvq {
 namespace {
 
-// One head's attention of `position`. q [K], position_scores [window], out [V].
+// One head's attention at `position`. q [K], position_scores [window], out [V].
 template <typename T>
 void Attend(const LayerPages<T>& layer, int64_t g, int64_t position, const float* q,
             const float* position_scores, int64_t window, float* out) {

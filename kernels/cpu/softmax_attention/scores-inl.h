@@ -20,10 +20,11 @@ namespace HWY_NAMESPACE {
 // A tile's vectors are panels, or parts of one.
 static_assert(kTileLanes == kKeyPanel || kKeyPanel % kTileColumns == 0);
 
-// tile.c[r][s] = tile.a[r] . key s for s in [0, count), and whatever beyond up to a multiple of
-// kTileColumns. `panels` starts at a multiple of kTileColumns of a page's slots, whatever there is
-// in those beyond `count`. tile: rows of a and c. With `then`, keys are fetched a tile ahead, and
-// what is there, key * kTileColumns elements, behind the last.
+// tile.c[r][s] = tile.a[r] . key s for s in [0, count); behind these, up to a multiple of
+// kTileColumns, any values are written. `panels` starts at a slot that is a multiple of
+// kTileColumns; slots beyond `count` may hold anything. The caller sets a and c of `tile`. If
+// `then` is not null, keys are prefetched one tile ahead, and behind the last key * kTileColumns
+// elements from `then` on.
 template <typename T>
 void ScoreKeys(const T* panels, int64_t key, int64_t count, int64_t rows, TileArgsOf<T> tile,
                const T* then = nullptr) {
@@ -42,8 +43,8 @@ void ScoreKeys(const T* panels, int64_t key, int64_t count, int64_t rows, TileAr
   }
 }
 
-// scores[s] += position_scores[distance of slot s] for slots [0, count) within reach; slot 0 is
-// `distance` positions behind the query's.
+// scores[s] += position_scores[distance of slot s] for slots [0, count) within reach; slot 0 lies
+// `distance` positions before the query's.
 inline void AddPositionScores(const float* HWY_RESTRICT position_scores, int64_t window,
                               int64_t distance, int64_t count, float* HWY_RESTRICT scores) {
   for (int64_t s = std::max<int64_t>(0, distance - window + 1); s < count; ++s) {

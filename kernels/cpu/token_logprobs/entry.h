@@ -1,4 +1,4 @@
-// An entry of a row of logits and the order in which entries count.
+// An entry of a row of logits, and the order of entries.
 #ifndef TVQ_KERNELS_CPU_TOKEN_LOGPROBS_ENTRY_H_
 #define TVQ_KERNELS_CPU_TOKEN_LOGPROBS_ENTRY_H_
 
@@ -18,7 +18,8 @@ inline bool Before(const Entry& a, const Entry& b) {
   return a.value > b.value || (a.value == b.value && a.id < b.id);
 }
 
-// Exponentials are summed in float32 within blocks of so many, in float64 from block to block.
+// Exponentials are summed in float32 within blocks of this many entries, and in float64 from block
+// to block.
 inline constexpr int64_t kExpBlock = 1024;
 
 }  // namespace tvq

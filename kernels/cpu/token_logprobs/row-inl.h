@@ -1,4 +1,5 @@
-// What one row of logits says: its maximum, log-probabilities, ranks, the largest entries.
+// What is computed from one row of logits: its maximum, log-probabilities, ranks, the largest
+// entries.
 #if defined(TVQ_KERNELS_CPU_TOKEN_LOGPROBS_ROW_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TVQ_KERNELS_CPU_TOKEN_LOGPROBS_ROW_INL_H_
 #undef TVQ_KERNELS_CPU_TOKEN_LOGPROBS_ROW_INL_H_
@@ -43,7 +44,8 @@ HWY_INLINE float RowMaximum(const float* row, int64_t size) {
   const RowTag d;
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
   auto maximum = hn::Set(d, kLowest);
-  // Ones until an entry differs from itself; Highway's Ne is false for NaN on some targets.
+  // All bits are one until an entry is NaN, which differs from itself. Highway's Ne is false for
+  // NaN on some targets.
   const hn::Rebind<int32_t, RowTag> di;
   auto number = hn::BitCast(d, hn::Set(di, -1));
   ForEachVector(row, size, kLowest, [&](auto x, int64_t, int64_t) HWY_ATTR {
@@ -53,7 +55,7 @@ HWY_INLINE float RowMaximum(const float* row, int64_t size) {
   if (!hn::AllTrue(di, hn::Eq(hn::BitCast(di, number), hn::Set(di, -1)))) {
     return std::numeric_limits<float>::quiet_NaN();
   }
-  // Not MaxOfLanes: where there are no vectors it has a floor, the lowest finite number.
+  // Not MaxOfLanes: on targets without vectors it never returns less than the lowest finite number.
   HWY_ALIGN float lanes[hn::MaxLanes(RowTag())];
   hn::Store(maximum, d, lanes);
   return *std::max_element(lanes, lanes + hn::Lanes(d));
@@ -109,8 +111,8 @@ HWY_INLINE int32_t RowRank(const float* row, int64_t size, int32_t target) {
   return static_cast<int32_t>(rank);
 }
 
-// The `count` first entries of a row, best first; 0 <= count <= size. A heap of the best so far,
-// and a vector comparison that finds what could enter it.
+// The `count` first entries of a row, best first; 0 <= count <= size. The best so far are kept in a
+// heap, and a vector comparison finds entries that could enter it.
 inline std::vector<Entry> RowTop(const float* row, int64_t size, int64_t count) {
   const RowTag d;
   std::vector<Entry> top;

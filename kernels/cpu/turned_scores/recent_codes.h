@@ -1,5 +1,5 @@
-// Where the codes of the positions that a row looks back to lie: its call's own rows first, then
-// the window of the state.
+// Finds the codes of the positions that a row looks back to: of the nearest ones in the rows of the
+// same call, of the others in the window of the state.
 #ifndef TVQ_KERNELS_CPU_TURNED_SCORES_RECENT_CODES_H_
 #define TVQ_KERNELS_CPU_TURNED_SCORES_RECENT_CODES_H_
 
@@ -9,15 +9,16 @@
 
 namespace tvq {
 
-// Of one row, at `position`.
+// The codes that one row looks back to; the row is at `position`.
 struct RecentCodes {
   const VqShape* shape = nullptr;
   VqState state;
   int64_t position = 0;
-  const int32_t* codes = nullptr;  // [G] of the row; those of the call's row before it come before
-  int64_t rows_before = 0;         // in the call
+  const int32_t* codes =
+      nullptr;              // [G] of the row; those of the call's earlier rows lie before them
+  int64_t rows_before = 0;  // in the call
 
-  // Distances that there are: 0 to Count() - 1.
+  // The distances that exist are 0 to Count() - 1.
   int64_t Count() const { return std::min(position + 1, shape->window); }
 
   int32_t At(int64_t g, int64_t distance) const {

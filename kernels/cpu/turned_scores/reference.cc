@@ -6,7 +6,7 @@
 namespace tvq {
 namespace {
 
-// q . (Rot(d) - Rot(M)) key, of a row of `turns`.
+// q . (Rot(d) - Rot(M)) key, where `turn` is a row of `turns`.
 double TurnedDot(const float* q, const float* turn, const float* key, int64_t half) {
   double sum = 0;
   for (int64_t c = 0; c < half; ++c) {

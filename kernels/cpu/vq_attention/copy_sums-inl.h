@@ -21,14 +21,14 @@ namespace tvq {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The scales of a group's rows, at the task's first, and its weights; as many as the group has
-// rows.
+// Scales and weights of a group's rows, one for each row of the group. scales[i] points to row i's
+// first scale in the task's columns.
 struct CopyFactors {
   const float* scales[kCopyGroup];
   float weight[kCopyGroup];
 };
 
-// Makes factors and steps of the scales from `s` on that a vector has.
+// Makes the factors and steps of as many scales as a vector has lanes, from `s` on.
 template <class D>
 HWY_INLINE void MakeFactors(D d, const CopyFactors& factors, int64_t s, FactorForm form,
                             CopyGroup& group) {
@@ -36,14 +36,14 @@ HWY_INLINE void MakeFactors(D d, const CopyFactors& factors, int64_t s, FactorFo
   const auto factor = [&](int64_t i) HWY_ATTR {
     return hn::Mul(hn::Set(d, factors.weight[i]), hn::LoadU(d, factors.scales[i] + s));
   };
-  // By their bits: of numbers that are not negative the order is that of integers, and what is not
-  // a number is above all that are.
+  // Compared by their bits: numbers that are not negative have the order of integers, and NaN is
+  // above all of them.
   auto bits = hn::Zero(di);
   for (int64_t i = 0; i < group.rows; ++i) {
     bits = hn::Max(bits, hn::BitCast(di, hn::Abs(factor(i))));
   }
-  // Up to 2^-110 the inverse would not be finite, and nothing is lost. What is not finite makes the
-  // step so, and with it the sums.
+  // If the largest is at most 2^-110, its inverse would not be finite: the step is 0, and nothing
+  // is lost. If the largest is not finite, neither are the step and the sums.
   const auto some = hn::Gt(bits, hn::Set(di, std::bit_cast<int32_t>(0x1p-110F)));
   const auto finite = hn::Gt(hn::Set(di, 0x7f800000), bits);
   const auto usable = hn::VecFromMask(di, hn::And(some, finite));
@@ -72,7 +72,8 @@ HWY_INLINE void MakeFactors(D d, const CopyFactors& factors, int64_t s, FactorFo
   }
 }
 
-// Of all scales, by the widest vectors that do not reach past them; the last may take some again.
+// The same for all scales, by the widest vectors that do not reach past them; the last vector may
+// compute some again.
 HWY_INLINE void MakeFactors(const CopyFactors& factors, FactorForm form, CopyGroup& group) {
   const int64_t scales = (group.columns + kVqScaleColumns - 1) / kVqScaleColumns;
   const auto make = [&](auto d) HWY_ATTR {
@@ -89,7 +90,7 @@ HWY_INLINE void MakeFactors(const CopyFactors& factors, FactorForm form, CopyGro
   make(hn::CappedTag<float, 1>());
 }
 
-// Columns [first, end) of a group, which share a scale, one by one.
+// Adds columns [first, end) of a group, which share a scale, one by one.
 inline void AddCopyColumns(const CopyGroup& group, int64_t first, int64_t end) {
   const int64_t scale = first / kVqScaleColumns;
   for (int64_t c = first; c < end; ++c) {
@@ -117,8 +118,8 @@ inline void AddCopyGroup(const CopyGroup& group) {
 
 #else
 
-// By 16-bit multiplications: values of two rows, widened and interleaved, with both factors, and
-// neighbours added.
+// By 16-bit multiplications: values of two rows are widened, interleaved and multiplied with both
+// factors, and neighbours are added.
 inline void AddCopyGroup(const CopyGroup& group) {
   using Words = hn::CappedTag<int16_t, 16>;
   const Words words;
@@ -128,7 +129,7 @@ inline void AddCopyGroup(const CopyGroup& group) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(words));
   const auto add = [&](int64_t c) HWY_ATTR {
     const int64_t scale = c / kVqScaleColumns;
-    // The second of two takes half of the products where they do not come in the order of columns.
+    // Where products do not come in the order of columns, the `rest` takes half of them.
     auto lower = hn::Zero(ints), lower_rest = hn::Zero(ints);
     auto upper = hn::Zero(ints), upper_rest = hn::Zero(ints);
     for (int64_t i = 0; i < group.rows; i += 2) {
@@ -179,13 +180,13 @@ struct CopySums {
   const float* Scales(int64_t i) const { return scales + rows.row[i] * scale_stride; }
 };
 
-// Adds a run's groups in order; meanwhile rows that come later are fetched, after its last one
-// those of `next`, where there is one.
+// Adds a run's groups in order. Meanwhile prefetches rows that come later, after the run's last one
+// those of `next`, if it is not null.
 class CopyAdder {
  public:
   explicit CopyAdder(const CopyGroupKind& kind) : kind_(kind) {}
 
-  // The rows that nothing fetches ahead.
+  // Prefetches the first rows, which no group before them prefetches.
   void Fetch(const CopySums& sums) {
     Point(sums, nullptr, 0, std::min(kind_.rows_ahead, sums.rows.count));
     fetch_.Turn(kEverything);
@@ -219,8 +220,8 @@ class CopyAdder {
  private:
   static constexpr int64_t kEverything = int64_t{1} << 40;
 
-  // `count` rows from `first` on are fetched next, where the run has no more those of `next`; their
-  // scales at once.
+  // Chooses the rows that are prefetched next: `count` rows from `first` on, or those of `next`
+  // where the run has no more. Prefetches their scales at once.
   void Point(const CopySums& sums, const CopySums* next, int64_t first, int64_t count) {
     int64_t size = 0;
     for (int64_t i = first; i < first + count; ++i) {
@@ -241,7 +242,7 @@ class CopyAdder {
 
 // By 16-bit multiplications, which take all rows of a group side by side.
 inline constexpr CopyGroupKind kCopyGroupWords = {AddCopyGroup, FactorForm::kPairs, kCopyGroup};
-// By VPDPBUSD: as far ahead as the first cache has room.
+// By VPDPBUSD, prefetching as far ahead as the L1 cache has room.
 inline constexpr CopyGroupKind kCopyGroupDot = {AddCopyGroupDot, FactorForm::kBytes, 4};
 inline constexpr CopyGroupKind kCopyGroupDot256 = {AddCopyGroupDot256, FactorForm::kBytes, 4};
 

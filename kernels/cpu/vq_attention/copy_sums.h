@@ -1,12 +1,12 @@
 // Sums over rows of the read copy (kernels/ops/attention/vq_attention.h), in integers.
 //
-// Of a group of up to kCopyGroup rows and of the columns that share a scale, a row's factor is
-// weight times scale, and becomes step q: q from 0 to 32767 to nearest even, step the largest
-// factor over 32767. The sum of q times value, below 32 * 32767 * 127 < 2^27, is exact; float32
-// takes it times step. So a group's sum has the same bits on every instruction set, and is off by
-// at most kCopyGroup half steps times 127; as 127 times its scale is a row's largest value, that is
-// kCopyGroup / 65534 of max|v| times the largest weight, which is kVqCopySumError of max|v| for all
-// groups together, an eighth of what the copy itself is off.
+// A group has up to kCopyGroup rows. For the columns that share a scale, a row's factor is weight
+// times scale. It becomes step times q, where q is from 0 to 32767, rounded to nearest even, and
+// step is the group's largest factor / 32767. The sum of q times value is below 32 * 32767 * 127 <
+// 2^27 and exact; it is multiplied with step in float32. So a group's sum has the same bits on
+// every instruction set. It is off by at most kCopyGroup half steps times 127. As 127 times a row's
+// scale is the row's largest value, that is kCopyGroup / 65534 of max|v| times the largest weight,
+// and for all groups together kVqCopySumError of max|v|: an eighth of the error of the copy itself.
 #ifndef TVQ_KERNELS_CPU_VQ_ATTENTION_COPY_SUMS_H_
 #define TVQ_KERNELS_CPU_VQ_ATTENTION_COPY_SUMS_H_
 
@@ -19,17 +19,17 @@ namespace tvq {
 
 inline constexpr int64_t kCopyGroup = 32;
 inline constexpr int64_t kLargestFactor = 32767;
-// Columns of a task at most: integers of so many sums stay in the first cache beside the rows.
+// The most columns of a task: as integers, so many sums stay in the L1 cache beside the rows.
 inline constexpr int64_t kCopyColumns = 1536;
 inline constexpr int64_t kCopyScales = kCopyColumns / kVqScaleColumns;
 
-// How the q of four rows, for each scale, are two words of 32 bits:
+// How the q of four rows lie, for each scale, in two words of 32 bits:
 //
 //   kPairs   q0 | q1 << 16, then q2 | q3 << 16
 //   kBytes   the upper bytes of q0, q2, q1 and q3, the first one lowest, then the lower ones
 enum class FactorForm : uint8_t { kPairs, kBytes };
 
-// Fetches rows that will be read, in order, a line at a time.
+// Prefetches rows that will be read, in order, a line at a time.
 class RowFetch {
  public:
   RowFetch() = default;
@@ -60,18 +60,18 @@ class RowFetch {
 // A group of rows of one head.
 struct CopyGroup {
   const int8_t* row[kCopyGroup];  // at the task's first column
-  int64_t rows;                   // a multiple of four, of which the last may repeat one with q = 0
+  int64_t rows;                   // a multiple of four; the last ones may repeat a row, with q = 0
   int64_t columns;
   uint32_t factor[kCopyGroup / 2][kCopyScales];
   float step[kCopyScales];
   float* out;       // [columns], added to
-  RowFetch* fetch;  // takes a line for each that is read
+  RowFetch* fetch;  // prefetches a line for each that is read
 };
 
 using AddCopyGroupFunction = void (*)(const CopyGroup& group);
 
-// By VPDPBUSD, of factors as kBytes, four rows after the other. Only where the device's dot().int8
-// says so, and dot().int8_256.
+// By VPDPBUSD, with factors as kBytes, four rows at a time. Only where the device's dot().int8 says
+// so, or for the latter dot().int8_256.
 void AddCopyGroupDot(const CopyGroup& group);
 void AddCopyGroupDot256(const CopyGroup& group);
 
@@ -79,7 +79,7 @@ void AddCopyGroupDot256(const CopyGroup& group);
 struct CopyGroupKind {
   AddCopyGroupFunction add;
   FactorForm form;
-  int64_t rows_ahead;  // are fetched before the group that they are of, or the next one, is there
+  int64_t rows_ahead;  // how many rows ahead rows are prefetched
 };
 
 }  // namespace tvq

@@ -12,7 +12,7 @@
 
 namespace tvq::TVQ_VNNI_NAMESPACE {
 
-// As many values as a vector has bytes; not kWhole: `columns` of them, and zeros.
+// Loads as many values as a vector has bytes; without kWhole only `columns` of them, and zeros.
 template <bool kWhole>
 TVQ_VNNI_TARGET inline Bytes LoadValues(const int8_t* from, int64_t columns) {
   if constexpr (kWhole) {
@@ -29,7 +29,7 @@ TVQ_VNNI_TARGET inline Bytes LoadValues(const int8_t* from, int64_t columns) {
 }
 
 // Adds rows [row, row + 4) to the sums of as many columns as a vector has bytes, from `column` on:
-// four vectors, of which each holds, in each 128 bits, four neighbours of 16 columns.
+// the sums are four vectors, each with four neighbours out of 16 columns in each of its 128 bits.
 template <bool kWhole>
 TVQ_VNNI_TARGET inline void AddFourRows(const CopyGroup& group, int64_t row, int64_t column,
                                         int64_t columns, Ints* sums) {
@@ -54,7 +54,7 @@ TVQ_VNNI_TARGET inline void AddFourRows(const CopyGroup& group, int64_t row, int
   }
 }
 
-// sum[0..3], as AddFourRows has them, in the order of columns.
+// Puts sum[0..3], as AddFourRows leaves them, into the order of columns.
 TVQ_VNNI_TARGET inline void Order(Bytes (&sum)[4]) {
 #if TVQ_VNNI_BITS == 512
   // A transposition of 4 x 4 quarters of vectors. By `maskz` because g++ 12 warns of the plain
@@ -80,7 +80,7 @@ TVQ_VNNI_TARGET inline void Order(Bytes (&sum)[4]) {
 #endif
 }
 
-// out[i] += step * sum[i]; not kWhole: of the first `columns`, of which there may be none or more
+// out[i] += step * sum[i]; without kWhole only for the first `columns`, which may be none or more
 // than a vector has.
 template <bool kWhole>
 TVQ_VNNI_TARGET inline void AddVector(Ints sum, float step, int64_t columns, float* out) {
@@ -131,8 +131,8 @@ TVQ_VNNI_TARGET inline __attribute__((always_inline)) void ForVectors(int64_t co
   if (column < columns) call(std::false_type(), column, columns - column, sums);
 }
 
-// Four rows from their beginning to their end before the next four: memory is read in its order,
-// and what is fetched meanwhile is little enough to stay in the first cache.
+// Adds four rows from their beginning to their end before the next four: so memory is read in its
+// order, and what is prefetched meanwhile is little enough to stay in the L1 cache.
 TVQ_VNNI_TARGET inline void AddGroup(const CopyGroup& group) {
   Ints sums[kCopyColumns / kVectorInts] = {};
   for (int64_t row = 0; row < group.rows; row += 4) {

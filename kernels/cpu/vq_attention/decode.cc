@@ -1,21 +1,22 @@
-// VqDecodeAttention in two phases. Weights: a task per session and head, almost no memory; the last
-// of the heads that share a key/value head also appends the position's values. Values: a task per
-// session, key/value head, part of the chosen rows and tile of columns, which reads each row of the
-// tile once for all heads that share it. Where sessions are many a task has both phases of one, so
-// that some threads read while others compute.
+// VqDecodeAttention has two phases. Weights: a task for each session and head, which touches almost
+// no memory; of the heads that share a key/value head, the last to be done also appends the
+// position's values. Values: a task for each session, key/value head, part of the chosen rows and
+// tile of columns, which reads each row of the tile once for all heads that share it. Where there
+// are many sessions, a task has both phases of one session's key/value head, so that some threads
+// read while others compute.
 //
-// Sums are of kParts parts of the rows, on any thread, and are added at the end: several
-// threads share one session so, each with rows that lie together, where tiles of a row's columns
-// would be too short to stream.
+// The rows are cut into kParts parts. Each part is summed separately, on any thread, and the sums
+// are added at the end. So several threads can share one session, each with rows that lie together;
+// tiles of a row's columns would be too short to be read fast.
 //
-// Rows of one state come one after the other: the first row of every state, then the second of
-// those that have one, since each row changes what the next one reads. What a row reads is in the
-// cache then, from the row before it.
+// Rows of the call that have the same state are computed one after the other, since each row
+// changes what the next one reads: the first row of every state, then the second of those that have
+// one. What a row reads is then in the cache from the row before it.
 //
 // Bytes per session, layer and key/value head: 4 V per code with n > 0, SizeOf(value_dtype) V per
-// recent position, or 17/16 V for either where they are read from the copy; less what rows are left
-// out. This is what a step costs, and rows are prefetched so that it streams, also those that do
-// not follow one another.
+// recent position, or 17/16 V for either where they are read from the copy; less for rows that are
+// left out. This is what a step costs, and rows are prefetched so that memory is never idle, also
+// rows that do not follow one another.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/vq_attention/decode.cc"
 #include <algorithm>
@@ -78,10 +79,10 @@ class Decode {
     ReadRun codes;      // rows of the accumulator
     ReadRun recent;     // rows of the window
     int32_t retired;    // code of the position that left the window, or kNoCode
-    int32_t unweighed;  // heads, 0 before the unit has begun
+    int32_t unweighed;  // heads without weights, 0 before the unit has begun
   };
 
-  // Of the rows of a unit, which are summed on their own.
+  // A unit's rows are cut into so many parts, which are summed separately.
   static constexpr int64_t kParts = 4;
 
   // What a task sums: the columns from `column` on of a part of a unit's rows.
@@ -91,7 +92,7 @@ class Decode {
   static constexpr Tile kNoTile{-1, 0, 0};
 
   // Puts the rows that have `turn` rows of the same state before them into rows_ from `first` on,
-  // and says how many they are.
+  // and returns how many they are.
   int64_t TakeRows(int64_t turn, int64_t first) {
     int64_t count = 0, before = 0;
     for (int64_t n = 0; n < args_.states.size(); ++n) {
@@ -102,7 +103,7 @@ class Decode {
     return count;
   }
 
-  // Of all states different ones.
+  // Computes units whose states are all different.
   void Attend(int64_t first_unit, int64_t units) {
     const int threads = cpu_.pool().threads();
     columns_ = Columns(units, threads);
@@ -127,13 +128,13 @@ class Decode {
     });
   }
 
-  // A task has a tile. Weights come before: by the caller, while others fetch, where they are soon
-  // done.
+  // A task has a tile. Weights are computed before; where that is quick, the caller does it while
+  // other threads prefetch.
   void AttendByTiles(int64_t first_unit, int64_t units) {
     const auto weigh = [&](int64_t task) { Weigh(first_unit + task / shared_, task % shared_); };
     const int64_t heads = units * shared_, weights_work = heads * max_keys_ * 32;
     const bool alone = weights_work < kSharedWork;
-    // In order: no task waits for one that no thread has taken.
+    // Tasks are taken in order, so that none waits for one that no thread has taken.
     if (!alone) RunAhead(cpu_, heads, weights_work, [&](int64_t task, int64_t) { weigh(task); });
     const int64_t tiles = units * unit_tiles();
     RunPrepared(
@@ -155,19 +156,20 @@ class Decode {
     return {first_unit + tile / unit_tiles(), tile / tiles_ % kParts, tile % tiles_ * columns_};
   }
 
-  // Of each thread: enough that none waits long for the last ones.
+  // With so many units for each thread, tasks have whole units: no thread waits long for the last
+  // ones then.
   static constexpr int64_t kUnitsForWholeTasks = 4;
 
   bool copied() const { return shape_.read != VqRead::kExact; }
 
-  // Of a task; of a copy whole scales.
+  // Columns of a task; for a copy, those of whole scales.
   int64_t Columns(int64_t units, int threads) const {
     const int64_t most = copied() ? kCopyColumns : shared_ == 1 ? kWholeRowColumns : kDecodeColumns;
     return TaskColumns(kParts * units, shape_.value, threads, most);
   }
   static_assert(kColumnStep % kVqScaleColumns == 0);
 
-  // Of a unit, with what is read behind the last bits.
+  // Bytes of a unit's bits, with those that are read behind the last bits.
   int64_t KeptBytes() const { return max_keys_ + 8; }
 
   int64_t RowOf(int64_t unit) const { return rows_[unit / shape_.kv_heads]; }
@@ -175,7 +177,8 @@ class Decode {
 
   float* Weights(int64_t unit) const { return weights_ + unit * shared_ * max_keys_; }
 
-  // The first phase: the position's code joins the state, which tells the keys that it can see.
+  // Begins the first phase: appends the position's code to the state, and collects the keys that
+  // the position can see.
   void Begin(int64_t unit) {
     Unit& u = units_memory_[unit];
     const int64_t n = RowOf(unit);
@@ -195,8 +198,8 @@ class Decode {
     std::atomic_ref(u.unweighed).store(static_cast<int32_t>(shared_), std::memory_order_release);
   }
 
-  // Softmax over the codes that have positions and the recent positions, of the i-th of a unit's
-  // heads. The first begins with the unit, and the last to be done ends with it.
+  // The softmax of a unit's i-th head over the codes that have positions and the recent positions.
+  // The first head begins the unit, and the last one to be done ends it.
   void Weigh(int64_t unit, int64_t i) {
     Unit& u = units_memory_[unit];
     const std::atomic_ref unweighed(u.unweighed);
@@ -211,7 +214,8 @@ class Decode {
     if (unweighed.fetch_sub(1, std::memory_order_acq_rel) == 1) End(unit);
   }
 
-  // At last rows are chosen that matter, and the position's values join the state.
+  // Ends the first phase: chooses the rows that are read, and appends the position's values to the
+  // state.
   void End(int64_t unit) {
     const int64_t n = RowOf(unit);
     const int64_t g = unit % shape_.kv_heads;
@@ -233,11 +237,11 @@ class Decode {
     PrefetchRow(append.carry, shape_.value);
   }
 
-  // Which rows of the accumulator and of the window are read.
+  // Chooses which rows of the accumulator and of the window are read.
   void ChooseRows(int64_t unit, int64_t n, int64_t g) {
     Unit& u = units_memory_[unit];
     const SharedWeights weights{Weights(unit), max_keys_, shared_};
-    // A mean row stands for all of its code's positions, a sum is all of them.
+    // A mean counts for each of its code's positions; a sum contains all of them already.
     if (copied()) WeighMeans(u.keys, weights);
     const int64_t rows = u.keys.live + u.keys.recent;
     u.codes = {u.keys.row, 0, u.keys.live};
@@ -286,8 +290,8 @@ class Decode {
     return args_.out.row(RowOf(unit)) + unit % shape_.kv_heads * size;
   }
 
-  // Rows [begin, end) of both runs together: the first of a part, which has as many bytes as any
-  // other, but for whole groups.
+  // The first row of a part, counted over both runs together. All parts have the same number of
+  // bytes, but for rounding to whole groups.
   int64_t PartBegin(int64_t codes, int64_t recent, int64_t part) const {
     if (part == kParts) return codes + recent;
     const int64_t group = copied() ? kCopyGroup : kRowGroup;
@@ -299,7 +303,7 @@ class Decode {
     return std::min(codes + recent, (row + group / 2) / group * group);
   }
 
-  // What of a run belongs to a part; `before`: rows of the runs before it.
+  // The rows of a run that belong to a part; `before`: how many rows the runs before it have.
   ReadRun PartOf(const Unit& u, const ReadRun& run, int64_t before, int64_t part) const {
     const auto begin_of = [&](int64_t p) {
       const int64_t row = PartBegin(u.codes.count, u.recent.count, p);
@@ -309,7 +313,8 @@ class Decode {
     return {run.row + from, run.offset + from, to - from};
   }
 
-  // The first bytes that a task will read if no row is left out; which are is not known yet.
+  // Prefetches the first bytes that a task reads if no row is left out; it is not known yet which
+  // rows are.
   void Fetch(const Tile& tile) const {
     const VqState& state = StateOf(tile.unit);
     if (state.none() || args_.skip_mass > 0 || columns_ < shape_.value) return;
@@ -403,7 +408,7 @@ class Decode {
     adder.Add(recent, nullptr);
   }
 
-  // The parts become the result.
+  // Adds the parts to the result.
   void AddParts(int64_t unit) {
     if (StateOf(unit).none()) return;
     float* HWY_RESTRICT out = PartSums(unit, 0);
@@ -417,7 +422,7 @@ class Decode {
   const VqDecodeAttentionArgs& args_;
   const VqShape& shape_;
   const int64_t shared_;  // heads per key/value head
-  int64_t* const rows_;   // those whose units come first, first
+  int64_t* const rows_;   // in the order in which their units are computed
   const int64_t units_;
   const int64_t max_keys_;
   const int64_t key_bytes_;

@@ -10,7 +10,7 @@
 
 namespace tvq {
 
-// Runs of keys are padded to the widest vector.
+// Runs of keys are padded to a multiple of the lanes of the widest vector.
 inline constexpr int64_t kKeyPad = 16;
 inline int64_t PadKeys(int64_t keys) { return (keys + kKeyPad - 1) / kKeyPad * kKeyPad; }
 
@@ -19,7 +19,7 @@ inline int64_t PadKeys(int64_t keys) { return (keys + kKeyPad - 1) / kKeyPad * k
 struct AttentionKeys {
   int64_t live = 0;                // codes with n > 0
   int64_t recent = 0;              // positions
-  int32_t* row = nullptr;          // [live | recent] the code, then the window's slot
+  int32_t* row = nullptr;          // [live | recent] codes, then slots of the window
   int32_t* recent_code = nullptr;  // [recent]
   float* count = nullptr;          // [live] n
 

@@ -25,7 +25,7 @@ struct Tile {
   int64_t columns;
   bool accumulate;
 
-  // Which columns of a vector there are.
+  // The lanes of a vector that are columns of the tile.
   __mmask16 Mask(int vector) const {
     const int64_t rest = std::clamp<int64_t>(columns - vector * kLanes, 0, kLanes);
     return static_cast<__mmask16>((1U << rest) - 1);

@@ -1,10 +1,11 @@
-// VqPrefillAttention, several blocks at a time: for one block after the other, keys are collected
-// from the state as it stands before it and its codes appended; weights of all queries of all
-// blocks are computed; then a task takes a tile of columns through all blocks, (weights [B, keys] x
-// rows of values [keys, columns]), and appends the values of each before it goes on to the next.
-// What a task reads it packs once, and keeps it in the second-level cache: rows of U, which change
-// with what retires, and values of positions, to which those of a block are added. Products are of
-// float32 or of pairs of bfloat16 (products-inl.h); pairs take half the time.
+// VqPrefillAttention computes several blocks at a time. First, for one block after the other, it
+// collects the keys from the state as it stands before the block, and appends the block's codes.
+// Then it computes the weights of all queries of all blocks. Then a task takes a tile of columns
+// through all blocks: for each it computes (weights [B, keys] x rows of values [keys, columns]),
+// and appends the block's values before it goes on to the next. A task packs what it reads once and
+// keeps it in the L2 cache: rows of U, of which it packs those again that retiring positions
+// change, and values of positions, to which it adds those of each block. Products are of float32 or
+// of pairs of bfloat16 (products-inl.h); pairs take half the time.
 //
 // Work per block, head: 2 B (live codes + W + B / 2) V operations; bytes per key/value head and
 // blocks taken together: every row of U and of the window once. The largest intermediate is the
@@ -30,7 +31,8 @@ namespace HWY_NAMESPACE {
 
 static_assert(kPackColumns % kVqScaleColumns == 0);
 
-// Blocks that are taken through together, and bytes of their weights unless one block has more.
+// The most blocks that are computed together, and the most bytes of their weights unless one block
+// has more.
 inline constexpr int64_t kSpanBlocks = 8;
 inline constexpr int64_t kSpanWeightBytes = 8 << 20;
 
@@ -42,7 +44,7 @@ struct QueryBlock {
   int64_t count;
 };
 
-// Calls task(i, worker) for i in [0, tasks), each on one of `workers` threads, which have numbers.
+// Calls task(i, worker) for i in [0, tasks) on `workers` threads; `worker` is the thread's number.
 template <typename Task>
 void RunOnWorkers(CpuDevice& cpu, int64_t workers, int64_t tasks, int64_t work, const Task& task) {
   std::atomic<int64_t> next{0};
@@ -51,7 +53,7 @@ void RunOnWorkers(CpuDevice& cpu, int64_t workers, int64_t tasks, int64_t work, 
   });
 }
 
-// Consecutive blocks, from row `row` of the call on; products as Products has them.
+// Consecutive blocks, from row `row` of the call on, with products as `Products` computes them.
 template <typename T, class Products>
 class PrefillSpan {
  public:
@@ -76,7 +78,7 @@ class PrefillSpan {
     scales_ = cpu.Scratch<float>(5, heads_ * tokens_);
   }
 
-  // Rows of the call.
+  // How many rows of the call the blocks have.
   int64_t tokens() const { return tokens_; }
 
   void Attend(CpuDevice& cpu) {
@@ -89,7 +91,7 @@ class PrefillSpan {
 
  private:
   AttentionKeys& Keys(int64_t b, int64_t g) { return keys_[b * shape_.kv_heads + g]; }
-  // Queries of the blocks and heads before.
+  // How many queries the blocks and heads before this one have.
   int64_t FirstQuery(int64_t b, int64_t h) const {
     return (block_[b].row - row_) * heads_ + h * block_[b].count;
   }
@@ -101,7 +103,8 @@ class PrefillSpan {
   int32_t* Retired(int64_t b, int64_t g) { return retired_ + g * tokens_ + block_[b].row - row_; }
   int32_t* RetiredRow(int64_t b, int64_t g) { return Retired(b, g) + shape_.kv_heads * tokens_; }
   int64_t WindowRows(int64_t b) const { return std::min(block_[b].position, shape_.window); }
-  // The first position that a block attends to, and what is before it of the Rows it is part of.
+  // The first position that a block attends to, and how many positions lie before it in the same
+  // Rows.
   int64_t Attended(int64_t b) const { return block_[b].position - WindowRows(b); }
   int64_t Lead(int64_t b) const { return Attended(b) % Products::kRows; }
 
@@ -119,8 +122,9 @@ class PrefillSpan {
     }
   }
 
-  // Keys: the codes and the window as they stand, then the block's own positions, which have no
-  // slot in the window as yet. The codes are appended at once, the values by SumValues.
+  // Collects the keys of a block: the codes and the window as they stand, then the block's own
+  // positions, which have no slot in the window as yet. Appends the block's codes at once;
+  // SumValues appends the values.
   void CollectKeys(int64_t b, int64_t g) {
     const QueryBlock& block = block_[b];
     AttentionKeys& keys = Keys(b, g);
@@ -132,14 +136,16 @@ class PrefillSpan {
       keys.recent_code[keys.recent++] = code;
       const int32_t retired = AppendCode(shape_, args_.state, g, block.position + i, code);
       Retired(b, g)[i] = retired;
-      // Its row among those of the keys, of any use where it was live before the block.
+      // The code's row among those of the keys. It is used only if the code was live before the
+      // block.
       RetiredRow(b, g)[i] = static_cast<int32_t>(
           std::lower_bound(keys.row, keys.row + keys.live, retired) - keys.row);
     }
     std::fill(keys.recent_code + keys.recent, keys.recent_code + PadKeys(keys.recent), 0);
   }
 
-  // A task is a few queries of a block and head; threads have memory for the scores of one each.
+  // A task is a few queries of a block and head; each thread has memory for the scores of one
+  // query.
   void ComputeAllWeights(CpuDevice& cpu) {
     constexpr int64_t kQueries = 8;
     constexpr int64_t kGroups = kVqPrefillBlock / kQueries;
@@ -167,7 +173,7 @@ class PrefillSpan {
     }
   }
 
-  // A task is a tile of columns; threads have memory for one each.
+  // A task is a tile of columns; each thread has memory for one tile.
   void SumAllValues(CpuDevice& cpu) {
     const int64_t tiles = (shape_.value + kPackColumns - 1) / kPackColumns;
     const int64_t tasks = shape_.kv_heads * tiles;
@@ -180,11 +186,11 @@ class PrefillSpan {
                  });
   }
 
-  // How many Rows so many rows of values fill.
+  // How many Rows it takes for so many rows of values.
   static int64_t RowsOver(int64_t rows) { return (rows + Products::kRows - 1) / Products::kRows; }
   int64_t CodeRows() const { return RowsOver(shape_.codes); }
 
-  // Columns from `first` on. packed: those of codes, then those of positions.
+  // Computes columns from `first` on. packed: rows of codes, then rows of positions.
   void SumValues(int64_t g, int64_t first, Rows* packed) {
     const int64_t values = shape_.value;
     const int64_t columns = std::min(kPackColumns, values - first);
@@ -205,7 +211,7 @@ class PrefillSpan {
     for (int64_t b = 0; b < blocks_; ++b) {
       const QueryBlock& block = block_[b];
       const AttentionKeys& keys = Keys(b, g);
-      if (keys.live != live) {  // codes come and never go
+      if (keys.live != live) {  // codes become live and stay so
         live = keys.live;
         Products::template PackAll<float>(ValueRows<float>{sum, values, keys.row, live}, columns,
                                           packed, 0);
@@ -241,7 +247,8 @@ class PrefillSpan {
     }
   }
 
-  // Asks for what Append will read and write, a few positions at a time, while products run.
+  // Prefetches what Append will read and write, a few positions at a time, while products are
+  // computed.
   class AheadOfAppend {
    public:
     AheadOfAppend(PrefillSpan& span, int64_t b, int64_t g, int64_t first, int64_t columns)
@@ -286,8 +293,8 @@ class PrefillSpan {
     }
   }
 
-  // Packs again what retired to codes that were live before the block; where others came, all is
-  // packed anew.
+  // Packs those rows of U again to which positions of the block retired. Where codes have become
+  // live, does nothing: all rows will be packed anew.
   void RefreshSums(int64_t b, int64_t g, const float* sum, int64_t columns, Rows* packed) {
     if (Keys(b + 1, g).live != Keys(b, g).live) return;
     for (int64_t i = 0; i < block_[b].count; ++i) {

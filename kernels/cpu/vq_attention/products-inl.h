@@ -1,5 +1,5 @@
-// Two ways to compute prefill's products: in what form weights and rows of values lie, and who
-// multiplies them.
+// Two ways to compute prefill's products: in what form weights and rows of values lie, and which
+// function multiplies them.
 #if defined(TVQ_KERNELS_CPU_VQ_ATTENTION_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TVQ_KERNELS_CPU_VQ_ATTENTION_PRODUCTS_INL_H_
 #undef TVQ_KERNELS_CPU_VQ_ATTENTION_PRODUCTS_INL_H_
@@ -32,7 +32,7 @@ struct FloatProducts {
     SoftmaxWeights(q, weight);
   }
 
-  // As rows `at` and on; values pass through T.
+  // Packs rows as those from `at` on; values are rounded to what a T can hold.
   template <typename T, typename From>
   static void PackAll(const ValueRows<From>& rows, int64_t columns, Rows* packed, int64_t at) {
     Pack<T>(rows, 0, rows.count, columns, packed[at]);
@@ -48,8 +48,9 @@ struct FloatProducts {
   }
 };
 
-// By pairs of bfloat16, weights relative to the largest one; sums are divided in the end. Positions
-// make pairs by their own numbers, so that pairs do not depend on where a chunk begins.
+// In pairs of bfloat16, with weights relative to the largest one; sums are divided in the end.
+// Which positions are a pair follows from their own numbers, so that pairs do not depend on where a
+// chunk begins.
 struct PairProducts {
   using Weight = BFloat16;
   using Rows = RowPair;

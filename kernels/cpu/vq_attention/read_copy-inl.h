@@ -1,7 +1,7 @@
-// The read copy of a VQ state (kernels/ops/attention/vq_attention.h). Every way in which exact rows
-// change, decode, prefill and a restored state, comes here for the columns that it changed,
-// so that copies are equal bit for bit; and so they are on every instruction set, since each number
-// takes one division, one product and one addition, rounded to nearest even.
+// The read copy of a VQ state (kernels/ops/attention/vq_attention.h). All code that changes exact
+// rows (decode, prefill, restoring a state) uses these functions for the columns that it changed,
+// so that copies are equal bit for bit. They are also equal on every instruction set, since each
+// number takes one division, one product and one addition, rounded to nearest even.
 #if defined(TVQ_KERNELS_CPU_VQ_ATTENTION_READ_COPY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TVQ_KERNELS_CPU_VQ_ATTENTION_READ_COPY_INL_H_
 #undef TVQ_KERNELS_CPU_VQ_ATTENTION_READ_COPY_INL_H_
@@ -23,7 +23,8 @@ namespace tvq {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// `count` columns that share a scale: load(d, c) are the exact values from column c of them on.
+// Quantizes `count` columns that share a scale; load(d, c) gives their exact values from the c-th
+// column on.
 template <class Load>
 HWY_INLINE void QuantizeColumns(int64_t count, const Load& load, int8_t* HWY_RESTRICT to,
                                 float* scale) {
@@ -38,8 +39,8 @@ HWY_INLINE void QuantizeColumns(int64_t count, const Load& load, int8_t* HWY_RES
   }
   std::fill(exact + count, exact + kVqScaleColumns, 0.0F);
 
-  // By their bits: of numbers that are not negative the order is that of integers, and what is not
-  // a number is above all that are.
+  // Compared by their bits: numbers that are not negative have the order of integers, and NaN is
+  // above all of them.
   const hn::Rebind<int32_t, decltype(d)> di;
   auto bits = hn::Zero(di);
   for (c = 0; c < kVqScaleColumns; c += lanes) {
@@ -65,8 +66,8 @@ HWY_INLINE void QuantizeColumns(int64_t count, const Load& load, int8_t* HWY_RES
   for (; c < count; ++c) quantize(hn::CappedTag<float, 1>(), c);
 }
 
-// Columns [first, end) of a row. `first` is where a scale's columns begin, `end` where some or the
-// row ends.
+// Quantizes columns [first, end) of a row. `first` is where a scale's columns begin; `end` is where
+// a scale's columns or the row end.
 template <class Load>
 HWY_INLINE void QuantizeRow(int64_t first, int64_t end, const Load& load, int8_t* row,
                             float* scales) {
@@ -78,12 +79,12 @@ HWY_INLINE void QuantizeRow(int64_t first, int64_t end, const Load& load, int8_t
   }
 }
 
-// Of the mean of what retired to a code of head g.
+// Makes the copy of a code of head g: the mean of what retired to it.
 HWY_INLINE void CopyMean(const VqShape& shape, const VqState& state, int64_t g, int64_t code,
                          int64_t first, int64_t end) {
   const int64_t row = g * shape.codes + code;
   const float* sum = state.sum + row * shape.value;
-  // A row of nothing is zero.
+  // The row of a code without positions is zero.
   const auto count = static_cast<float>(std::max<int64_t>(1, state.count[row]));
   QuantizeRow(
       first, end,
@@ -91,7 +92,7 @@ HWY_INLINE void CopyMean(const VqShape& shape, const VqState& state, int64_t g, 
       state.mean + row * shape.value, state.mean_scale + row * shape.scales());
 }
 
-// Of what lies in a slot of head g's window, of type T.
+// Makes the copy of a slot of head g's window, whose values are of type T.
 template <typename T>
 HWY_INLINE void CopyRecent(const VqShape& shape, const VqState& state, int64_t g, int64_t slot,
                            int64_t first, int64_t end) {
@@ -102,8 +103,8 @@ HWY_INLINE void CopyRecent(const VqShape& shape, const VqState& state, int64_t g
       state.recent + row * shape.value, state.recent_scale + row * shape.scales());
 }
 
-// After `position` was appended, for which `retired` left: the columns of both rows, where the
-// state has a copy.
+// Updates the copy, if the state has one, after `position` was appended and a position with code
+// `retired` left the window: columns [first, end) of both rows.
 template <typename T>
 HWY_INLINE void RefreshCopy(const VqShape& shape, const VqState& state, int64_t g, int64_t position,
                             int32_t retired, int64_t first, int64_t end) {

@@ -1,4 +1,4 @@
-// Naive loops: the state in float32 pairs as the contract has it, everything else in float64.
+// Naive loops: the state in float32 pairs as the op's header says, everything else in float64.
 // Prefill is decode, position by position.
 #include <algorithm>
 #include <bit>
@@ -93,7 +93,7 @@ struct Row {
   double count;  // positions that it stands for
 };
 
-// Rows of head g with the newest position, codes first, then from the newest position on.
+// Rows of head g, with the newest position: codes first, then positions from the newest one on.
 std::vector<Row> RowsOf(const VqShape& shape, const VqState& state, int64_t g, int64_t position) {
   std::vector<Row> rows;
   for (int64_t s = g * shape.codes; s < (g + 1) * shape.codes; ++s) {
@@ -135,9 +135,9 @@ double ValueOf(const VqShape& shape, const VqState& state, const Row& row, int64
                     : static_cast<double>(state.mean[at]) * state.mean_scale[scale];
 }
 
-// A head leaves out the rows whose shares are below this: of the smallest, as many as make up at
-// most `skip_mass`, less those in the same eighth of a power of two as the first one too many or as
-// the largest. What is not a number is read, and shows.
+// A head leaves out the rows whose shares are below the result. These are the smallest shares that
+// make up at most `skip_mass`, except those in the same eighth of a power of two as the first share
+// too many or as the largest share. Where there is a NaN, all rows are read, so that it shows.
 double LeastShareRead(std::vector<double> shares, double skip_mass) {
   if (std::any_of(shares.begin(), shares.end(), [](double s) { return std::isnan(s); })) return 0;
   std::sort(shares.begin(), shares.end());

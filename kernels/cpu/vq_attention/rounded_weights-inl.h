@@ -21,14 +21,14 @@ namespace tvq {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Weights relative to the largest one, and what they come to, lane by lane.
+// Makes weights relative to the largest one, and sums them lane by lane.
 struct RoundedSum {
   hn::Vec<WeightTag> maximum;
   hn::Vec<WeightTag> sum;
-  hn::Mask<WeightTag> bad;  // what is not a number
+  hn::Mask<WeightTag> bad;  // lanes with a NaN
 
   // weight[k] = exp(score[k] - maximum) to the nearest bfloat16, 0 in the padding; `counts` may be
-  // null: 1.
+  // null: then every count is 1.
   HWY_INLINE void Add(int64_t count, const float* HWY_RESTRICT counts,
                       const float* HWY_RESTRICT score, BFloat16* HWY_RESTRICT weight) {
     const WeightTag d;
@@ -55,10 +55,10 @@ struct RoundedSum {
   }
 };
 
-// Weights of a query relative to the largest one and rounded to bfloat16, codes' from 0 on, ahead
-// of positions' `lead` zeros; returns the sum of what is rounded, so that dividing by it undoes
-// what rounding does to all weights alike. score [keys.Size()], aligned, is working memory; weight
-// [keys.Size() + kKeyPad].
+// Makes a query's weights, relative to the largest one and rounded to bfloat16: those of codes from
+// 0 on, then `lead` zeros and those of positions. Returns the sum of the rounded weights, so that
+// dividing by it undoes what rounding does to all weights alike. score [keys.Size()], aligned, is
+// working memory; weight [keys.Size() + kKeyPad].
 HWY_INLINE float RoundedWeights(const QueryScores& q, int64_t lead, float* HWY_RESTRICT score,
                                 BFloat16* HWY_RESTRICT weight) {
   const WeightTag d;

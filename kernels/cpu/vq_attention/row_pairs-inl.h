@@ -32,7 +32,8 @@ HWY_INLINE hn::Vec<hn::Rebind<uint32_t, D>> LowerHalves(D, const BFloat16* from)
   return hn::PromoteTo(d32, hn::LoadU(d16, reinterpret_cast<const uint16_t*>(from)));
 }
 
-// pair[c] = change(d, c) for `columns` of them, a vector or one at a time, zero beyond.
+// pair[c] = change(d, c) for c in [0, columns), a vector or one at a time; the other columns are
+// zero.
 template <class Change>
 HWY_INLINE void FillPair(int64_t columns, uint32_t* HWY_RESTRICT pair, const Change& change) {
   const TileTag d;
@@ -47,7 +48,8 @@ HWY_INLINE void FillPair(int64_t columns, uint32_t* HWY_RESTRICT pair, const Cha
   std::fill(pair + c, pair + kPackColumns, 0U);
 }
 
-// Puts `row` into a pair, an even one below, an odd one above, beside what is there or zero.
+// Puts `row` into a pair: an even row into the lower halves, an odd row into the upper ones. The
+// other halves stay as they are, or become zero if `alone`.
 template <typename T>
 HWY_INLINE void PackRow(const T* row, bool odd, bool alone, int64_t columns,
                         uint32_t* HWY_RESTRICT pair) {
@@ -68,8 +70,8 @@ HWY_INLINE void PackPair(const T* even, const T* odd, int64_t columns,
   });
 }
 
-// Packs `columns` of all rows as rows `at` and on of `pairs`, zero beyond and in what is left of
-// the last pair.
+// Packs `columns` columns of all rows as the rows of `pairs` from `at` on. Other columns, and the
+// second half of a last pair with one row, become zero.
 template <typename T>
 HWY_INLINE void PackPairs(const ValueRows<T>& rows, int64_t columns, RowPair* pairs, int64_t at) {
   const auto ahead = [&](int64_t k) {

@@ -1,6 +1,6 @@
-// Attention's second phase: weighted sums of chosen rows of values, columns of which belong to one
-// task. Each row is read once for all heads that share it, and the rows to come are fetched while
-// one group is added.
+// Attention's second phase: weighted sums of the chosen rows of values, for the columns of one
+// task. Each row is read once for all heads that share it, and later rows are prefetched while a
+// group is added.
 #if defined(TVQ_KERNELS_CPU_VQ_ATTENTION_ROW_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TVQ_KERNELS_CPU_VQ_ATTENTION_ROW_SUMS_INL_H_
 #undef TVQ_KERNELS_CPU_VQ_ATTENTION_ROW_SUMS_INL_H_
@@ -20,11 +20,12 @@ namespace tvq {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows that pass together where heads share them: one load and store of a sum for 8 rows.
+// So many rows are added together where heads share them, with one load and store of a sum for all
+// of them.
 inline constexpr int64_t kRowGroup = 8;
-// How far ahead rows are fetched that pass alone: as far as the first cache has room beside sums.
+// How far ahead rows are prefetched: as far as the L1 cache has room beside the sums.
 inline constexpr int64_t kAheadBytes = 12 << 10;
-// Columns of such rows at most: 8 KB of float32.
+// The most columns of a task whose rows are added one by one: 8 KB of float32.
 inline constexpr int64_t kWholeRowColumns = 2048;
 inline constexpr int64_t kLineBytes = 64;
 
@@ -51,7 +52,7 @@ HWY_INLINE void PrefetchRow(const T* row, int64_t columns) {
   }
 }
 
-// How many rows ahead of those that are added others are asked for.
+// How many rows ahead of those that are added rows are prefetched.
 template <typename T>
 HWY_INLINE int64_t RowsAhead(const RowSums<T>& s) {
   const int64_t bytes = s.columns * static_cast<int64_t>(sizeof(T));
@@ -65,8 +66,8 @@ HWY_INLINE void PrefetchFirstRows(const RowSums<T>& s) {
   for (int64_t i = 0; i < std::min(RowsAhead(s), s.count); ++i) PrefetchRow(s.Row(i), s.columns);
 }
 
-// Columns from `column` on, kVectors vectors of them, of rows [first, first + kRows): added in
-// order to the sums of kHeads heads from `head` on, which are in registers meanwhile.
+// Adds rows [first, first + kRows) in order to the sums of kHeads heads from `head` on, which are
+// in registers meanwhile, for kVectors vectors of columns from `column` on.
 template <int kRows, int kVectors, int kHeads, typename T, class D>
 HWY_INLINE void AddColumns(D d, const RowSums<T>& s, const T* const* row, int64_t first,
                            int64_t column, int64_t head) {
@@ -100,7 +101,7 @@ HWY_INLINE void AddColumns(D d, const RowSums<T>& s, const T* const* row, int64_
   }
 }
 
-// The same for all heads: values are loaded once for as many as have room in registers.
+// The same for all heads: values are loaded once for as many heads as have room in registers.
 template <int kRows, int kVectors, typename T, class D>
 HWY_INLINE void AddColumnsOfHeads(D d, const RowSums<T>& s, const T* const* row, int64_t first,
                                   int64_t column) {
@@ -118,8 +119,8 @@ HWY_INLINE void AddColumnsOfHeads(D d, const RowSums<T>& s, const T* const* row,
   }
 }
 
-// out[h] += sum over rows [first, first + kRows) in order, of weight * row. The rows `ahead` of
-// them are asked for meanwhile, line by line.
+// out[h] += sum over rows [first, first + kRows) in order, of weight * row. Meanwhile prefetches
+// the rows that are `ahead` rows further on, line by line.
 template <int kRows, typename T>
 HWY_INLINE void AddRows(const RowSums<T>& s, int64_t first, int64_t ahead) {
   constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
@@ -147,9 +148,10 @@ HWY_INLINE void AddRows(const RowSums<T>& s, int64_t first, int64_t ahead) {
   }
 }
 
-// All rows in order: each alone, from its beginning to its end, as memory is read fastest (8 rows
-// side by side are read a quarter slower), or by groups where a row would be loaded again for every
-// head. Calls `near_end` once, when as many rows are left as are asked for ahead.
+// Adds all rows in order. For one head each row is added alone, from its beginning to its end,
+// which reads memory fastest (8 rows side by side are read a quarter slower). For several heads
+// rows are added in groups, since a single row would be loaded again for every head. Calls
+// `near_end` once, when as many rows are left as are prefetched ahead.
 template <typename T, class NearEnd>
 void AddAllRows(const RowSums<T>& sums, const NearEnd& near_end) {
   const int64_t ahead = RowsAhead(sums);

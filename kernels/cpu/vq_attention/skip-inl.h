@@ -35,7 +35,8 @@ struct ReadRun {
   int64_t count = 0;
 };
 
-// Makes weights of positions weights of whole codes.
+// Multiplies the weights of codes with their counts: they become weights of means instead of
+// weights of sums.
 HWY_INLINE void WeighMeans(const AttentionKeys& keys, const SharedWeights& weights) {
   const WeightTag d;
   for (int64_t h = 0; h < weights.heads; ++h) {
@@ -51,8 +52,8 @@ struct SkipArgs {
   bool of_means;  // see WeighMeans
   SharedWeights weights;
   float skip_mass;
-  float* threshold;  // [heads], working memory, like
-  uint8_t* kept;     // [keys.Size() + 8]: bits of each vector of keys
+  float* threshold;  // [heads], working memory
+  uint8_t* kept;     // [keys.Size() + 8], working memory: bits of each vector of keys
 
   // Shares in the softmax of the vector of keys from k on.
   hn::Vec<WeightTag> Shares(const float* weight, int64_t k) const {
@@ -82,7 +83,7 @@ struct SkipArgs {
 HWY_INLINE float SkipThreshold(const SkipArgs& args, const float* weight) {
   const WeightTag d;
   const hn::RebindToSigned<WeightTag> di;
-  // By their bits, so that what is not a number is the largest.
+  // Compared by their bits, so that NaN is the largest.
   auto largest = hn::Zero(di);
   for (int64_t k = 0; k < args.keys.Size(); k += static_cast<int64_t>(hn::Lanes(d))) {
     largest = hn::Max(largest, hn::BitCast(di, hn::Abs(args.Shares(weight, k))));
@@ -96,7 +97,7 @@ HWY_INLINE float SkipThreshold(const SkipArgs& args, const float* weight) {
                                  });
 }
 
-// Moves what is kept of a run to its front; returns how much.
+// Moves the kept values of a run to its front; returns how many they are.
 template <typename T>
 HWY_INLINE int64_t CompactRun(const SkipArgs& args, const ReadRun& run, T* values) {
   const hn::Rebind<T, WeightTag> d;
@@ -108,8 +109,8 @@ HWY_INLINE int64_t CompactRun(const SkipArgs& args, const ReadRun& run, T* value
   return to;
 }
 
-// Leaves out of both runs, which have all rows, what no head needs, and raises the weights of the
-// others to sum to one. skipped_mass [heads], or null.
+// Removes the rows that no head needs from both runs, which have all rows, and raises the weights
+// of the others so that they sum to one. skipped_mass [heads], or null.
 HWY_INLINE void SkipRows(const SkipArgs& args, ReadRun& codes, ReadRun& recent,
                          float* skipped_mass) {
   const WeightTag d;

@@ -1,4 +1,4 @@
-// VqTakeBack: a few rows, of one position.
+// VqTakeBack restores the few rows that one position overwrote.
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/vq_attention/undo.h"
 #include "kernels/ops/attention/vq_attention.h"

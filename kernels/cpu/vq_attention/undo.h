@@ -1,5 +1,5 @@
-// What appending a position overwrites, kept so that it can be taken back: bytes that are moved, of
-// the read copy, too, so that the state is what it was to the last bit.
+// Keeps what appending a position overwrites, so that the position can be taken back. Bytes are
+// moved, also those of the read copy, so that the state is restored to the last bit.
 #ifndef TVQ_KERNELS_CPU_VQ_ATTENTION_UNDO_H_
 #define TVQ_KERNELS_CPU_VQ_ATTENTION_UNDO_H_
 
@@ -16,7 +16,8 @@ inline int64_t KeyBytes(const VqShape& shape) {
 }
 
 // Calls move(of_state, kept, bytes) for every number of the key that `position` overwrites in head
-// g, which scoring does, ahead of the rest. Keys are kept behind what is kept of all heads.
+// g. Scoring overwrites keys, before anything else is overwritten. In `state.undo` keys lie behind
+// everything else that is kept of all heads.
 template <typename Move>
 void ForEachKeyNumber(const VqShape& shape, const VqState& state, int64_t g, int64_t position,
                       const Move& move) {
@@ -31,8 +32,8 @@ void ForEachKeyNumber(const VqShape& shape, const VqState& state, int64_t g, int
 }
 
 // Calls move(of_state, kept, bytes) for every piece of memory that appending `position` to head g
-// overwrites, with its place in `state.undo`, code of the slot first. Pieces behind it are those of
-// the code that is kept then.
+// overwrites, with its place in `state.undo`. The slot's code comes first; the accumulator's pieces
+// are those of the code that is kept there by then.
 template <typename Move>
 void ForEachOverwritten(const VqShape& shape, const VqState& state, int64_t g, int64_t position,
                         const Move& move) {
@@ -72,7 +73,7 @@ inline void KeepKey(const VqShape& shape, const VqState& state, int64_t g, int64
                    });
 }
 
-// Before `position` is appended to head g of a state that has somewhere to keep what it overwrites.
+// Call this before `position` is appended to head g. Does nothing if the state has no `undo`.
 inline void KeepOverwritten(const VqShape& shape, const VqState& state, int64_t g,
                             int64_t position) {
   if (state.undo == nullptr) return;

@@ -19,7 +19,8 @@ namespace tvq {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Where one head's position goes, and what leaves: pointers to rows of V.
+// Where one head's new value goes, and where the one that leaves goes: pointers to rows of V
+// numbers.
 template <typename T>
 struct AppendRows {
   T* slot;     // in: the value that retires; out: the new one
@@ -41,7 +42,7 @@ AppendRows<T> RowsOf(const VqShape& shape, const VqState& state, int64_t g, int6
   return rows;
 }
 
-// Columns [first, end) of one position: what lies in the slot goes to U, v takes its place.
+// Columns [first, end) of one position: what lies in the slot is added to U, and v takes its place.
 template <typename T>
 HWY_INLINE void AppendValues(const AppendRows<T>& rows, const float* v, int64_t first,
                              int64_t end) {

@@ -33,7 +33,7 @@ struct QueryScores {
   const float* position_scores;  // [W] by distance
 };
 
-// Lane by lane the largest score of a code, which go to `score`.
+// Writes the scores of codes to `score`, and returns the largest one, lane by lane.
 HWY_INLINE hn::Vec<WeightTag> ScoreCodes(const QueryScores& q, float* HWY_RESTRICT score) {
   const WeightTag d;
   const hn::Rebind<int32_t, WeightTag> di;
@@ -51,7 +51,7 @@ HWY_INLINE hn::Vec<WeightTag> ScoreCodes(const QueryScores& q, float* HWY_RESTRI
   return maximum;
 }
 
-// Position scores of the positions from k on, zero of what is out of reach.
+// Position scores of the positions from k on, zero for those out of reach.
 HWY_INLINE hn::Vec<WeightTag> PositionScores(const QueryScores& q, int64_t k) {
   const WeightTag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -68,7 +68,7 @@ HWY_INLINE hn::Vec<WeightTag> PositionScores(const QueryScores& q, int64_t k) {
   return hn::Load(d, scores);
 }
 
-// As ScoreCodes, of the positions.
+// Like ScoreCodes, for the positions.
 HWY_INLINE hn::Vec<WeightTag> ScorePositions(const QueryScores& q, float* HWY_RESTRICT score,
                                              hn::Vec<WeightTag> maximum) {
   const WeightTag d;

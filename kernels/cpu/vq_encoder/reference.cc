@@ -1,4 +1,4 @@
-// Naive loops: the sums in float32 pairs as the contract has it, everything else in float64.
+// Naive loops: the sums in float32 pairs as the op's header says, everything else in float64.
 #include <algorithm>
 #include <cmath>
 #include <vector>

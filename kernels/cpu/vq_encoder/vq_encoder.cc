@@ -1,6 +1,7 @@
-// VqCollect: a task per key/value head and columns, which do not depend on one another.
-// VqEncoderAttention in two phases: weights, a task per query head; values, a task per key/value
-// head, tile of columns and group of queries, each a tiled product weights x U.
+// VqCollect has a task for each key/value head and tile of columns; columns do not depend on one
+// another. VqEncoderAttention has two phases. Weights: a task for each query and head. Values: a
+// task for each key/value head, tile of columns and group of queries, each a tiled product weights
+// x U.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/vq_encoder/vq_encoder.cc"
 #include "kernels/ops/attention/vq_encoder.h"
@@ -20,7 +21,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tvq {
 namespace HWY_NAMESPACE {
 
-// A task's columns: wide enough to be a good stretch of memory.
+// Columns of a task: enough for a long stretch of memory.
 inline constexpr int64_t kCollectColumns = 256;
 
 void AddRow(const float* v, int64_t count, float* sum, float* carry) {
@@ -80,7 +81,7 @@ class EncoderAttention {
   }
 
  private:
-  // Queries that share the packing of U.
+  // So many queries share the packing of U.
   static constexpr int64_t kBlock = 64;
 
   // By head, then query, so that a key/value head's queries lie together.
@@ -88,7 +89,7 @@ class EncoderAttention {
     return weights_ + (head * tokens_ + token) * padded_;
   }
 
-  // Divided by their sum.
+  // Computes a query's weights, divided by their sum.
   void ComputeWeights(int64_t token, int64_t head) const {
     const WeightTag d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));

@@ -1,5 +1,5 @@
-// Copies from global into shared memory that are on their way while the thread goes on (cp.async),
-// without registers that wait for them.
+// Asynchronous copies from global into shared memory (cp.async): the thread goes on meanwhile, and
+// no registers wait for the data.
 #ifndef TVQ_KERNELS_CUDA_COMMON_ASYNC_COPY_CUH_
 #define TVQ_KERNELS_CUDA_COMMON_ASYNC_COPY_CUH_
 
@@ -7,8 +7,8 @@
 
 namespace tvq::TVQ_CUDA {
 
-// Starts a copy of 4, 8 or 16 bytes, both ends aligned to as many. It belongs to the thread's open
-// group. Behind WaitForPredecessor, as any read (overlap.cuh).
+// Starts a copy of 4, 8 or 16 bytes, both ends aligned to as many bytes. It belongs to the thread's
+// open group. Like any read it must come after WaitForPredecessor (overlap.cuh).
 template <int kBytes>
 __device__ inline void StartCopy(void* shared, const void* global) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);

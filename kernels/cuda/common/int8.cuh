@@ -12,7 +12,8 @@ __device__ inline float WidenByte(uint32_t four, uint32_t i) {
   return __uint_as_float(__byte_perm(biased, 0x4b000000U, 0x7650U + i)) - 8388736.0F;  // 2^23 + 128
 }
 
-// `four`, in a loop: else the compiler widens it once ahead of the loop, into four registers.
+// Returns `four`. Called in a loop, it keeps the compiler from widening `four` ahead of the loop,
+// into four registers.
 __device__ inline uint32_t WidenedHere(uint32_t four) {
 #if !defined(TVQ_CUDA_STAND_IN)
   asm volatile("" : "+r"(four));

@@ -41,7 +41,7 @@ __device__ inline T* LaunchShared() {
 #endif
 }
 
-// What CUDA lets a grid have in y.
+// The most blocks that CUDA lets a grid have in y.
 constexpr int64_t kMostBlocksY = 65'535;
 
 struct LaunchShape {
@@ -52,8 +52,8 @@ struct LaunchShape {
   bool overlaps = false;  // the kernel keeps the rule of overlap.cuh
 };
 
-// Puts one run of `kernel` on the device's stream. What goes wrong inside shows at a later call.
-// INVALID_ARGUMENT, naming the kernel, for more blocks in y than there may be.
+// Queues one run of `kernel` on the device's stream. Errors inside the kernel show at a later call.
+// INVALID_ARGUMENT, naming the kernel, for more than kMostBlocksY blocks in y.
 template <typename... Parameters, typename... Arguments>
 absl::Status Launch(const char* name, Device& device, const LaunchShape& shape,
                     void (*kernel)(Parameters...), Arguments... arguments) {

@@ -56,8 +56,9 @@ __device__ inline void WidenInt8(uint32_t four, uint32_t& first_two, uint32_t& l
   last_two = __byte_perm(wide[2], wide[3], 0x7632U);
 }
 
-// 16 bytes that are read once: past the first cache. Stays on its side of WaitForPredecessor, which
-// volatile is for with the compiler, and the coherent path with the assembler (overlap.cuh).
+// Loads 16 bytes that are read once, without keeping them in the L1 cache. The load stays on its
+// side of WaitForPredecessor (overlap.cuh): the compiler does not move it since it is volatile, nor
+// does the assembler since it takes the coherent path.
 __device__ inline uint4 LoadStreamed(const uint4* from) {
 #if defined(TVQ_CUDA_STAND_IN)
   return *from;

@@ -13,8 +13,9 @@ namespace tvq::TVQ_CUDA {
 
 constexpr int kCopiedPerLane = static_cast<int>(kVqScaleColumns) / kWarp;
 
-// Columns kVqScaleColumns * part to there and as many more of row `row` of a copy, `rows` [.., V]
-// and `scales`. exact(c) is column c; lanes have columns a warp apart from one another.
+// Writes kVqScaleColumns columns, from kVqScaleColumns * part on, of row `row` of a copy, `rows`
+// [.., V] and `scales`. exact(c) is column c; the columns of a lane are a warp apart from one
+// another.
 template <typename Exact>
 __device__ inline void StoreCopied(const VqShape& shape, int64_t row, int64_t part,
                                    const Exact& exact, int8_t* rows, float* scales) {
@@ -35,7 +36,7 @@ __device__ inline void StoreCopied(const VqShape& shape, int64_t row, int64_t pa
   }
 }
 
-// Of the mean of the `count` > 0 positions that retired to row `row` of the accumulator.
+// Copies the mean of the `count` > 0 positions that retired to row `row` of the accumulator.
 __device__ inline void CopyMean(const VqShape& shape, const VqState& state, int64_t row,
                                 int64_t count, int64_t part) {
   const float* sum = state.sum + row * shape.value;
@@ -44,7 +45,7 @@ __device__ inline void CopyMean(const VqShape& shape, const VqState& state, int6
       state.mean_scale);
 }
 
-// Of slot `row`, counted over all heads, of a window that holds T.
+// Copies slot `row`, counted over all heads, of a window that holds T.
 template <typename T>
 __device__ inline void CopyRecent(const VqShape& shape, const VqState& state, int64_t row,
                                   int64_t part) {

@@ -41,8 +41,8 @@ __device__ __forceinline__ T WarpReduce(T value, Op op) {
 }
 
 // Every thread of a one-dimensional block of whole warps receives the block's result. `partial` is
-// shared memory for one T a warp; it may be used again after the call. kWarps: of the block, where
-// that is known; 0: as many as it has.
+// shared memory for one T a warp; it may be used again after the call. kWarps: how many warps the
+// block has, if that is known at compile time, else 0.
 template <int kWarps = 0, typename T, typename Op>
 __device__ T BlockReduce(T value, T* partial, Op op) {
   value = WarpReduce(value, op);

@@ -8,19 +8,19 @@
 namespace tvq::TVQ_CUDA {
 
 struct RowNorm {
-  float mean = 0;  // of LayerNorm; rms norm takes none off
+  float mean = 0;  // of LayerNorm; 0 for the rms norm
   float scale = 1;
 
   __device__ float operator()(float x) const { return (x - mean) * scale; }
 };
 
-// Threads of a block that norms a row. The sums of a row have one order wherever it is normed: that
-// of so many threads, of which thread t adds what belongs to elements t, t + kNormThreads, ...,
-// then BlockReduce.
+// Threads of a block that norms a row. The sums of a row have the same order wherever it is normed:
+// that of kNormThreads threads, of which thread t adds the terms of elements t, t + kNormThreads,
+// ..., and then BlockReduce.
 constexpr int kNormThreads = 256;
 
-// sum_of(term): the sum of term(sum so far, element), in that order. LayerNorm adds twice, values
-// and then squares of what differs from their mean.
+// sum_of(term): the sum of term(sum so far, element), in that order. LayerNorm sums twice: values,
+// and then squares of the differences from their mean.
 template <class SumOf>
 __device__ RowNorm NormBySums(Norm norm, float epsilon, int64_t width, const SumOf& sum_of) {
   const auto elements = static_cast<float>(width);
@@ -34,11 +34,12 @@ __device__ RowNorm NormBySums(Norm norm, float epsilon, int64_t width, const Sum
   return row;
 }
 
-// Of a row [width], for every thread of a block of kNormThreads. `partial` as for BlockReduce.
+// The norm of a row [width], for every thread of a block of kNormThreads. `partial` as for
+// BlockReduce.
 __device__ inline RowNorm NormOfRow(Norm norm, const float* x, int64_t width, float* partial,
                                     float epsilon = kOwnEpsilon) {
   return NormBySums(norm, epsilon, width, [&](const auto& term) {
-    constexpr int kAtOnce = 4;  // elements that are on their way
+    constexpr int kAtOnce = 4;  // elements that are loaded at once
     float sum = 0;
 #pragma unroll 1
     for (int64_t first = threadIdx.x; first < width; first += kAtOnce * kNormThreads) {
@@ -57,8 +58,8 @@ __device__ inline RowNorm NormOfRow(Norm norm, const float* x, int64_t width, fl
   });
 }
 
-// The same, bit for bit, for every lane of a warp, which takes the place of a block's warps: no
-// barrier, and several rows at a time.
+// The same, bit for bit, for every lane of a warp, which takes the place of all of a block's warps.
+// There is no barrier, so a block can norm several rows at a time.
 __device__ inline RowNorm NormOfRowByWarp(Norm norm, const float* x, int width) {
   constexpr int kWarps = kNormThreads / kWarp;
   return NormBySums(norm, kOwnEpsilon, width, [&](const auto& term) {

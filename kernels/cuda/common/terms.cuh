@@ -1,11 +1,11 @@
-// float32 as sums of bfloat16, for matrix instructions: x = x0 + x1 + ..., each term what is left
-// of x rounded to nearest. Finite x.
+// float32 as sums of bfloat16, for matrix instructions: x = x0 + x1 + ..., where each term is the
+// rest of x rounded to nearest. x must be finite.
 //
-// Of 2^e <= |x| < 2^(e + 1) a bfloat16, of 8 bits, leaves at most 2^(e - 8): half a unit of its
-// last place. That itself is a bfloat16, and what is smaller leaves at most 2^(e - 17) of the
-// second term. So |x1| is at most 2^-8 |x|, and less where |x| is not 2^e; two terms hold x to
-// 2^-17 of it; the third has the 7 bits that are left, so that three are all of x, but what is
-// below the smallest number.
+// For 2^e <= |x| < 2^(e + 1) a bfloat16, which has 8 bits, leaves a rest of at most 2^(e - 8): half
+// a unit of its last place. A rest of just that is a bfloat16 itself; of a smaller rest the second
+// term leaves at most 2^(e - 17). So |x1| is at most 2^-8 |x|, and less where |x| is not 2^e. Two
+// terms hold x to 2^-17 of it. The third has the 7 bits that are left, so that three terms are all
+// of x, except what is below the smallest number.
 #ifndef TVQ_KERNELS_CUDA_COMMON_TERMS_CUH_
 #define TVQ_KERNELS_CUDA_COMMON_TERMS_CUH_
 
@@ -39,8 +39,8 @@ __device__ inline void SplitPair(float first, float second, uint32_t (&terms)[kT
 }
 
 // sum += what multiply(std::integral_constant<int, kTerms>, partial) adds to partial. A matrix
-// instruction drops what is below its sum's last place: where that counts (`exact`) the
-// instructions of a tile have a sum of their own, which is added as float32 are.
+// instruction drops what is below its sum's last place: where that matters (`exact`), the
+// instructions of a tile have a sum of their own, which is then added in float32.
 template <int kTerms, bool exact, class Multiply, int kM, int kN>
 __device__ inline void MultiplyTile(const Multiply& multiply, float (&sum)[kM][kN][4]) {
   const std::integral_constant<int, kTerms> terms;

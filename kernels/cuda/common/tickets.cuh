@@ -1,4 +1,4 @@
-// Blocks that share an output, and the last of them to arrive, which puts together what all left.
+// For blocks that share an output: the last of them to arrive puts together what all of them wrote.
 #ifndef TVQ_KERNELS_CUDA_COMMON_TICKETS_CUH_
 #define TVQ_KERNELS_CUDA_COMMON_TICKETS_CUH_
 
@@ -6,8 +6,9 @@
 
 namespace tvq::TVQ_CUDA {
 
-// Draws from `ticket`: how many have before. What is ordered ahead of it in the blocks of those
-// that drew before is over behind it: what they wrote is seen, and what they read may be written.
+// Draws from `ticket`, and returns how many have drawn before. What the blocks that drew before did
+// ahead of their draw is over after this one: what they wrote is seen, and what they read may be
+// written.
 __device__ inline uint32_t Draw(uint32_t* ticket) {
 #if defined(TVQ_CUDA_STAND_IN)
   return atomicAdd(ticket, 1U);
@@ -22,9 +23,10 @@ __device__ inline uint32_t Draw(uint32_t* ticket) {
 }
 
 // Whether this block is the last of the `sharing` blocks that call this with `ticket`, one of
-// CudaDevice::Tickets, which it leaves at zero; then it sees what all of them wrote before. For all
-// threads of the block; `shared` is the block's shared memory. What one thread draws stands for the
-// block, as its barriers order the others (as the barrier of a grid does in cooperative groups).
+// CudaDevice::Tickets. The last block leaves the ticket at zero, and sees what all of them wrote
+// before. To be called by all threads of the block; `shared` is in the block's shared memory. One
+// thread draws for the whole block, as its barriers order the others (as the barrier of a grid does
+// in cooperative groups).
 __device__ inline bool LastToArrive(uint32_t* ticket, int64_t sharing, uint32_t& shared) {
   __syncthreads();
   if (threadIdx.x == 0) {

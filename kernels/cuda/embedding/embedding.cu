@@ -1,8 +1,8 @@
 // out[n] = table[ids[n]] (+ scale * sinusoid of positions[n]). ids [N], table [vocab, D], out [N,
 // D].
 //
-// Moves N D elements of the table in and N D floats out. A block a row. Angles are float64, as on
-// the CPU: at position 1e6 a float32 angle would be off by up to 0.03.
+// Moves N D elements of the table in and N D floats out. Each row has a block. Angles are float64,
+// as on the CPU: at position 1e6 a float32 angle would be off by up to 0.03.
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/numbers/bfloat16.h"
 #include "kernels/ops/embedding.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Widened; of an int8 table times the row's scale.
+// An element as float32; for an int8 table, times the row's scale.
 __device__ inline float Value(float element, float) { return element; }
 __device__ inline float Value(BFloat16 element, float) { return ToFloat(element); }
 __device__ inline float Value(int8_t element, float scale) {

@@ -1,7 +1,8 @@
 // out = x + 1 where x > 0, e^x elsewhere (kernels/ops/attention/features.h). x, out [N, P, K]; out
 // may be x.
 //
-// Moves N P K floats in and out, a thread each. Of the other maps of features there are no kernels.
+// Moves N P K floats in and out, one by each thread. There are no kernels for the other maps of
+// features.
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/ops/attention/features.h"
 

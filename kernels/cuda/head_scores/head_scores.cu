@@ -2,17 +2,17 @@
 // codes[n,g] = the first s with the largest k[n,g] . C[g,s] - |C[g,s]|^2 / 2, which is the nearest
 // of the codebook.  k [N,G,K], C [G,S,K].
 //
-// One kernel for up to three such products at once, whose blocks stand beside each other. Keys lie
-// in panels of 32, [P][ceil(S/32)][K][32], zero padded, so that lanes run over s. A block computes
-// a panel for 16 rows of one key head: its 8 warps split K, and each takes 16 elements of its part
-// at a time (up to K = 128 all of it). A thread has those of its key in registers, the first while
-// the kernel before ends; a warp has its part of the rows in shared memory, from where all lanes
-// read the same four elements at once. Each of the 8 sums is one chain over its part of K, and they
-// are added in the order of the warps: the order follows from K alone.
+// One kernel computes up to three such products at once, whose blocks run beside each other. Keys
+// lie in panels of 32, [P][ceil(S/32)][K][32], zero padded, so that lanes run over s. A block
+// computes a panel for 16 rows of one key head: its 8 warps split K, and each takes 16 elements of
+// its part at a time (up to K = 128 all of it). A thread has those of its key in registers, and
+// loads the first while the kernel before ends. A warp has its part of the rows in shared memory,
+// from where all lanes read the same four elements at once. Each of the 8 sums is one chain over
+// its part of K, and they are added in the order of the warps: the order follows from K alone.
 //
-// The table, P S K floats, comes in once for 16 rows, and N H K floats once for 32 keys, all but
-// the first time from the second cache. N H S floats go out; or, of a codebook, a candidate for 32
-// codes, among which the last block to arrive chooses.
+// The table, P S K floats, is read once for 16 rows, and x, N H K floats, once for 32 keys, all but
+// the first time from the L2 cache. N H S floats are written; or, for codes, one candidate of every
+// 32 codes, among which the last block to arrive chooses.
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -33,7 +33,7 @@ constexpr int kRowsAtOnce = 4;  // whose sums a thread adds to in turns
 constexpr int kDepth = 16;      // elements of a part at a time
 constexpr int kMostProducts = 3;
 
-// The nearest so far; the lower code on a tie, and code 0 where nothing compares.
+// The nearest so far; the lower code on a tie, and code 0 where no score compares (NaN).
 struct alignas(8) Nearest {
   float score;
   int32_t code;
@@ -112,8 +112,8 @@ __global__ void __launch_bounds__(kThreads) HeadScoresKernel(Products products) 
   __syncthreads();
   WaitForPredecessor();
 
-  // A warp's part of all rows into shared memory, four elements of every eighth row by a lane. Rows
-  // beyond the last one are zero, and so is what a part lacks.
+  // Brings a warp's part of all rows into shared memory; a lane brings four elements of every
+  // eighth row. Rows beyond the last one are zero, and so are elements beyond the part's end.
   const auto bring = [&](int k0) {
     constexpr int kLanesOfRow = kDepth / 4, kRowStep = kWarp / kLanesOfRow;
     const int lane_row = LaneId() / kLanesOfRow, column = LaneId() % kLanesOfRow * 4;
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(kThreads) HeadScoresKernel(Products products) 
   }
 }
 
-// x . keys, without a place for what it gives.
+// x . keys, without a place for its results.
 Product ProductOf(Tensor<const float, 3> x, const HeadKeys& keys) {
   const int64_t shared = x.dim(1) / keys.heads;
   return {.x = x.data,
@@ -219,7 +219,7 @@ Product Scores(const HeadScoresArgs& args) {
   return product;
 }
 
-// Of at most one assignment a launch.
+// A launch has at most one assignment.
 absl::StatusOr<Product> Assignment(Device& device, const VqAssignArgs& args) {
   Product product = ProductOf(args.k, *args.codebook);
   product.codes = args.codes.data;
@@ -294,7 +294,7 @@ absl::Status CudaVqAssign(Device& device, const VqAssignArgs& args) {
   return assignment.ok() ? Run("VqAssign", device, {{*assignment}}) : assignment.status();
 }
 
-// The assignment has the longest way to go and comes first.
+// The assignment takes longest, so it comes first.
 absl::Status CudaVqScores(Device& device, const VqScoresArgs& args) {
   if (args.assign.codes.size() == 0) return absl::OkStatus();
   const absl::StatusOr<Product> assignment = Assignment(device, args.assign);

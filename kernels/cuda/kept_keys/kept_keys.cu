@@ -1,11 +1,11 @@
 // Keys that pages keep in both forms (kernels/ops/attention/kept_keys.h).
 //
-// First a block a row and head puts together what both forms have, and keys go to their pages. Then
-// a block has a row, a query head and 128 of the distances in reach, a thread one of them: threads
-// beside one another read slots beside one another. A sum's order follows from K alone.
+// First a block for each row and head puts both forms together, and writes keys to their pages.
+// Then a block has a row, a query head and 128 of the distances in reach, one for each thread:
+// threads beside one another read slots beside one another. A sum's order follows from K alone.
 //
-// Bytes of a step behind the context that a model was trained with, per session and query head: 2 W
-// K elements of keys.
+// A step beyond the context that a model was trained with reads 2 W K elements of keys per session
+// and query head.
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/cuda/softmax_attention/softmax_pages.cuh"
 #include "kernels/numbers/bfloat16.h"
@@ -19,7 +19,7 @@ constexpr int kThreads = 128;
 struct Call {
   KeyValueShape shape;
   int64_t layer_offset;
-  const KeyValuePages* sessions;  // null: all rows are of the one that has `pages`
+  const KeyValuePages* sessions;  // null: all rows are of the session that has `pages`
   KeyValuePages pages;
   const int64_t* positions;
   int64_t longest_trained, heads, window;

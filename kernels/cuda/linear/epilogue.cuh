@@ -1,4 +1,4 @@
-// What becomes of a product's sums on their way to memory.
+// What happens to a product's sums on their way to memory.
 #ifndef TVQ_KERNELS_CUDA_LINEAR_EPILOGUE_CUH_
 #define TVQ_KERNELS_CUDA_LINEAR_EPILOGUE_CUH_
 
@@ -19,7 +19,7 @@ struct Epilogue {
     for (int c = 0; c < run.column_count; ++c) columns[c] = run.columns[c];
   }
 
-  // What y holds before, where it is added to; else 0.
+  // What y held before, if sums are added to it; else 0.
   __device__ float Old(int64_t row, int64_t output) const {
     return accumulate ? *Place(ColumnsOf(output), row, output) : 0;
   }
@@ -35,7 +35,7 @@ struct Epilogue {
     }
     *Place(to, row, output) = accumulate ? old + sum : sum;
   }
-  // What Store will read of the weight.
+  // Prefetches what Store will read of the weight.
   __device__ void Prefetch(int64_t output) const {
     if (scales != nullptr) AskFor(scales + output);
     if (bias != nullptr) AskFor(bias + output);

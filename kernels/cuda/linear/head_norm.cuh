@@ -1,4 +1,4 @@
-// The norm of query and key heads (HeadNorm in linear_rows.h), a warp a head.
+// The norm of query and key heads (HeadNorm in linear_rows.h), with a warp for each head.
 #ifndef TVQ_KERNELS_CUDA_LINEAR_HEAD_NORM_CUH_
 #define TVQ_KERNELS_CUDA_LINEAR_HEAD_NORM_CUH_
 
@@ -9,7 +9,7 @@
 
 namespace tvq::TVQ_CUDA {
 
-// By all lanes of a warp. Heads 0..heads-1 are the queries', then come the keys'.
+// Called by all lanes of a warp. Heads 0..heads-1 are the queries', then come the keys'.
 __device__ inline void NormHead(const HeadNorm& norm, int64_t row, int head) {
   const bool query = head < norm.heads, biased = query && norm.u != nullptr;
   const int64_t at =
@@ -27,9 +27,10 @@ __device__ inline void NormHead(const HeadNorm& norm, int64_t row, int head) {
   }
 }
 
-// For all threads of a block that has stored outputs [output, output + count) of rows [first_row,
-// end_row), one of the blocks that divide all outputs so: norms those heads there of which no block
-// is left to store. `tickets` [heads + kv_heads][gridDim.y]; `shared` is the block's shared memory.
+// Called by all threads of a block that has stored outputs [output, output + count) of rows
+// [first_row, end_row); the launch's blocks divide all outputs in this way. Norms those of these
+// heads of which all blocks have stored their part. `tickets` [heads + kv_heads][gridDim.y];
+// `shared` is the block's shared memory.
 __device__ inline void NormCompleteHeads(const HeadNorm& norm, int output, int count, int first_row,
                                          int end_row, uint32_t* tickets, uint32_t& shared) {
   const int width = static_cast<int>(norm.width);

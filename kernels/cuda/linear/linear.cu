@@ -1,5 +1,5 @@
 // y = act(scale * (x W^T + bias)) (+ y), and y += (o * g) W^T (kernels/ops/linear.h): weights as
-// they lie on a GPU, and what the two ops mean to the product of any projection (run_linear.cu).
+// they lie on a GPU, and the two ops as calls of RunLinear (run_linear.cu).
 //
 // x, o and g [N, in], y [N, out], W [out, in] row-major, rows padded to 64 elements.
 #include <vector>

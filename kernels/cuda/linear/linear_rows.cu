@@ -1,8 +1,9 @@
-// Rows for a projection: x, x * gate or the norm of x, float32 or rounded to bfloat16, and padded.
-// For a chunk of a prompt, and for more rows than blocks prepare for themselves (run_linear.cu).
+// Prepares rows for a projection: x, x * gate or the norm of x, float32 or rounded to bfloat16, and
+// padded. It is used for a chunk of a prompt, and for more rows than blocks prepare for themselves
+// (run_linear.cu).
 //
-// Moves N in floats in, N RowStride(in) elements out. A block a row; the norm's sums have the order
-// of norm.cu.
+// Moves N * in floats in and N * RowStride(in) elements out. Each row has a block; the norm's sums
+// have the order of row_norm.cuh.
 #include <algorithm>
 
 #include "kernels/cuda/common/kernel.cuh"

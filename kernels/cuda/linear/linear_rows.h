@@ -19,14 +19,14 @@ constexpr int64_t RowStride(int64_t in) {
   return (in + kRowElements - 1) / kRowElements * kRowElements;
 }
 
-// What becomes of x on the way: nothing, x * gate, or a norm with gain and bias.
+// What x becomes before the product: x as it is, x * gate, or its norm with gain and bias.
 struct RowSource {
   Matrix<const float> x;        // [N, in]
   const float* gate = nullptr;  // [N, in]
   std::optional<Norm> norm;
   const float* gain = nullptr;  // [in], of the norm
   const float* bias = nullptr;  // [in]
-  int64_t chunk_rows = 0;       // of a prompt's chunk, of which N are there; 0: none, decode
+  int64_t chunk_rows = 0;  // rows of a prompt's whole chunk, of which the call has N; 0: decode
 };
 
 // Outputs [first, first + count) of a weight go to y, rows of `stride` floats.
@@ -38,9 +38,10 @@ struct OutputColumns {
   Activation activation = Activation::kNone;
 };
 
-// The norm of query and key heads, which are the first outputs: `heads` queries' in q_u, then
-// `kv_heads` keys' in k, as projected, become rms_per_head(.) * scale, and q_u and q_w that of the
-// queries with u and w added, where there are such (kernels/ops/qkvg_projection.h).
+// The norm of query and key heads, which are the first outputs: `heads` heads of queries in q_u,
+// then `kv_heads` heads of keys in k. As projected, they become rms_per_head(.) * scale; if there
+// are u and w, q_u and q_w are the normed queries with u and w added
+// (kernels/ops/qkvg_projection.h).
 struct HeadNorm {
   int64_t heads = 0;  // none: no norm
   int64_t kv_heads = 0;
@@ -70,11 +71,12 @@ struct LinearRun {
 
 // Uses the device's scratch slots 0 to 2, and its tickets.
 absl::Status RunLinear(Device& device, const LinearRun& run);
-// RunLinear's way for chunk_rows above 0.
+// What RunLinear does for chunk_rows above 0.
 absl::Status RunChunkLinear(Device& device, const LinearRun& run);
 
-// [max(N, chunk_rows)][RowStride(in)], float32 for a float32 weight and bfloat16 for the others, in
-// the device's scratch memory of slot 0. `dtype`: the weight's. Rows from N on are zero.
+// Returns the prepared rows [max(N, chunk_rows)][RowStride(in)], float32 for a float32 weight and
+// bfloat16 for the others, in the device's scratch memory of slot 0. `dtype`: the weight's. Rows
+// from N on are zero.
 absl::StatusOr<const void*> PrepareRows(Device& device, const RowSource& source, DType dtype);
 
 }  // namespace tvq::TVQ_CUDA

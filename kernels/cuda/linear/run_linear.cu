@@ -1,28 +1,30 @@
 // y = act(scale * (s (x W^T) + bias)) (+ y), s a scale for each output where W is int8.
 // x [N, in], W [out, in], y [N, out].
 //
-// W is read once for up to 64 rows of x, out * in elements; as float32 once for up to 8, from the
-// second cache where W fits it. x comes from that cache, once a block.
+// W, out * in elements, is read once for up to 64 rows of x; a float32 W once for up to 8, from the
+// L2 cache if it fits there. x comes from that cache, once for each block.
 //
-// Few rows (up to 16) are prepared by every block for itself, in shared memory, while its first
-// weights are under way: the norm, the gate and the rounding to bfloat16. All its warps norm a row
-// that is the only one, which for several would take a kernel more registers than it has. More are
-// prepared once, by a kernel ahead (linear_rows.cu), with the same bits.
+// Every block prepares few rows (up to 16) for itself, in shared memory, while its first weights
+// are loaded: the norm, the gate and the rounding to bfloat16. A single row is normed by all warps
+// of the block together; for several rows that would take more registers than a kernel has. More
+// rows are prepared once, by a kernel before (linear_rows.cu), with the same bits.
 //
-// bfloat16, int8: a block computes 16 outputs for up to 64 rows by matrix instructions, x the 8
-// columns of each, int8 widened to bfloat16 in registers; 8 outputs where there would be fewer
-// blocks than multiprocessors. Pieces of `in` are four lanes of 16 bytes of weights; a lane also
-// loads the elements of x that belong to its own, so k runs in another order inside a piece, the
-// same for both. `in` is split into parts, one a warp: 8 a block, and where few outputs have long
-// rows as many blocks beside each other as it takes to occupy a GPU. Parts are added in order: the
-// 8 of a block by the block, those of several blocks by the last to arrive.
+// bfloat16, int8: a block computes 16 outputs for up to 64 rows by matrix instructions, each with 8
+// rows of x as its columns. int8 is widened to bfloat16 in registers. Where there would be fewer
+// blocks than multiprocessors, a block computes 8 outputs. `in` is cut into pieces, which four
+// lanes read, 16 bytes of weights each. A lane also loads the elements of x that belong to its
+// weights, so k runs in another order inside a piece, the same for both factors. `in` is split into
+// parts, one for each of a block's 8 warps; where few outputs have long rows, it is split over as
+// many blocks as it takes to occupy a GPU. Parts are added in order: the 8 of a block by the block,
+// those of several blocks by the last to arrive.
 //
-// float32: a warp an output, 8 rows at a time; lanes split `in`, the next weights under way.
+// float32: each output has a warp, which takes 8 rows at a time; its lanes split `in`, and load the
+// next weights ahead.
 //
-// A warp's first weights are on their way while the kernel before ends (overlap.cuh). The last
-// block to store what belongs to a query's or key's head norms it (head_norm.cuh). Every order and
-// split follows from the shape of W alone: a row's bits do not depend on how many share the call.
-// Chunks of a prompt take another way (linear_chunk.cu).
+// A warp's first weights are loaded while the kernel before ends (overlap.cuh). The last block to
+// store outputs of a query or key head norms that head (head_norm.cuh). Every order and split
+// follows from the shape of W alone: a row's bits do not depend on how many rows share the call.
+// Chunks of a prompt are computed in another way (linear_chunk.cu).
 #include <type_traits>
 
 #include "kernels/cuda/common/kernel.cuh"
@@ -45,14 +47,14 @@ constexpr int kFewTiles = 2;     // of kColumns rows, that a block may prepare f
 constexpr int kMostTiles = 8;    // of a block
 constexpr int kRowsPerWarp = 8;  // of x, float32
 
-// Shared memory for rows: so little that three blocks of them fit everywhere, and what a launch may
-// ask for holds the sums, too.
+// The most shared memory for prepared rows: so little that three blocks fit on every GPU, and that
+// the sums fit, too, into what a launch may ask for.
 constexpr int64_t kMostPreparedBytes = 36 * 1024;
 
 // A block for every multiprocessor of a large GPU (132 to 148).
 constexpr int64_t kEnoughBlocks = 132;
-// Elements of `in` for a warp, at least, where blocks share an output: what it has under way at
-// once. Parts of an output meet in memory, which takes as long as many more elements do.
+// The fewest elements of `in` for a warp where blocks share an output: as many as it loads at once.
+// Adding parts of an output by way of memory takes as long as many more elements.
 constexpr int64_t kLeastElements = 128;
 
 // A lane's 16 bytes of weights: kQuads times four pairs of bfloat16.
@@ -83,11 +85,12 @@ struct Product {
   uint32_t* of_heads;  // tickets of NormCompleteHeads
 };
 
-// Rows of `source` that blocks prepare for themselves, in LaunchShared: none, the only one, or all,
-// several but few.
+// Which rows of `source` blocks prepare for themselves, in LaunchShared: none, the only one, or all
+// of a few.
 enum class Prepared { kNone, kOne, kSeveral };
 
-// kOutputs, 8 or 16, of rows [64 blockIdx.y, ...) in kTiles tiles; rows beyond `rows` read as zero.
+// Computes kOutputs outputs, 8 or 16, of rows [64 blockIdx.y, ...) in kTiles tiles; rows beyond
+// `rows` read as zero.
 template <class Piece, int kOutputs, int kTiles, Prepared kPrepared>
 __global__ void __launch_bounds__(kThreads, kTiles <= kFewTiles ? 3 : 2)
     TensorKernel(Product product, SourceRows source, Epilogue epilogue, HeadNorm heads) {
@@ -98,8 +101,8 @@ __global__ void __launch_bounds__(kThreads, kTiles <= kFewTiles ? 3 : 2)
   constexpr bool kPrepares = kPrepared != Prepared::kNone;
   constexpr int kQuads = Piece::kQuads, kPerLane = 8 * kQuads, kElements = 4 * kPerLane;
   constexpr int kHalves = kOutputs / 8;  // of a matrix instruction's outputs
-  // Pieces whose weights, and x unless it is in shared memory, a warp has under way: what fits into
-  // registers beside the sums.
+  // The number of pieces of which a warp loads weights, and x unless it is in shared memory, at
+  // once: as many as fit into registers beside the sums.
   constexpr int kAhead = (kTiles <= 2   ? 32
                           : kTiles <= 4 ? 24
                                         : 16) /
@@ -141,7 +144,7 @@ __global__ void __launch_bounds__(kThreads, kTiles <= kFewTiles ? 3 : 2)
   }
   WaitForPredecessor();
 
-  // A thread's places in the block's sums: what was there is on its way, too.
+  // A thread's places in the block's sums. What y held there before is loaded now, too.
   constexpr int kSums = kOutputs * kTiles * kColumns;
   constexpr int kSumsOfThread = (kSums + kThreads - 1) / kThreads;
   const auto for_sums = [&](const auto& run) {
@@ -158,7 +161,8 @@ __global__ void __launch_bounds__(kThreads, kTiles <= kFewTiles ? 3 : 2)
   for_sums(
       [&](int i, int o, int column) { old[i] = epilogue.Old(first_row + column, output + o); });
 
-  // The lane's place in piece 0 of its first row of x, and the way to the next piece and tile.
+  // The lane's place in piece 0 of its first row of x, and how far it is to the next piece and
+  // tile.
   const uint4* x;
   const int x_piece = 4 * kQuads, x_tile = kPrepares ? product.pitch : stride;
   if constexpr (kPrepares) {
@@ -253,7 +257,8 @@ __global__ void __launch_bounds__(kThreads, kTiles <= kFewTiles ? 3 : 2)
                     shared.ticket);
 }
 
-// Of x, unless blocks prepare their rows, up to kRowsPerWarp.
+// Computes up to kRowsPerWarp rows of x, which is prepared unless blocks prepare their rows
+// themselves.
 template <Prepared kPrepared>
 __global__ void __launch_bounds__(kThreads)
     Float32Kernel(const float* weight, const float* x, int64_t outputs, int64_t stride,
@@ -312,7 +317,8 @@ __global__ void __launch_bounds__(kThreads)
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Blocks that share an output: until there are enough, while every warp has its elements.
+// How many blocks share an output: as many as it takes to have enough blocks, as long as every warp
+// has its elements.
 int64_t SplitsFor(int64_t outputs, int64_t stride) {
   int64_t splits = 1;
   while (CeilDivide(outputs, 8) * splits < kEnoughBlocks &&
@@ -327,7 +333,7 @@ absl::Status RunTensor(Device& device, const LinearRun& run) {
   const LinearWeight& weight = *run.weight;
   const int64_t rows = run.rows(), stride = RowStride(weight.in), elements = 32 * Piece::kQuads;
   const int64_t splits = SplitsFor(weight.out, stride);
-  // Rows in shared memory lie so that the lanes of a load meet in no bank.
+  // Rows in shared memory lie so that the lanes of a load have no bank conflicts.
   const int64_t part = CeilDivide(stride / elements, splits) * elements;
   const int64_t pitch = RowStride(part) + (Piece::kQuads == 1 ? 32 : 8);
   const auto prepared_bytes = static_cast<int64_t>(rows * pitch * sizeof(BFloat16));
@@ -345,7 +351,8 @@ absl::Status RunTensor(Device& device, const LinearRun& run) {
                   .stride = static_cast<int>(stride),
                   .pitch = static_cast<int>(pitch),
                   .splits = static_cast<int>(splits)};
-  // As many as the narrowest blocks take: how many there are then does not grow as rows get fewer.
+  // As many as the narrowest blocks take, so that their number does not grow when there are fewer
+  // rows.
   const int64_t shared_outputs = splits > 1 ? CeilDivide(weight.out, 8) * shape.blocks_y : 0;
   const absl::StatusOr<uint32_t*> tickets = AsCuda(device).Tickets(
       shared_outputs + (run.heads.heads + run.heads.kv_heads) * shape.blocks_y);

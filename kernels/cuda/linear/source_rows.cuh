@@ -10,7 +10,7 @@
 
 namespace tvq::TVQ_CUDA {
 
-// So many elements that are read or written at once.
+// kCount elements that are read or written at once.
 template <typename T, int kCount>
 struct alignas(sizeof(T) * kCount) Group {
   T element[kCount];
@@ -34,7 +34,8 @@ struct SourceRows {
 
   __device__ const float* Row(int row) const { return x + static_cast<int64_t>(row) * width; }
 
-  // Elements [i, i + kCount) of a row, by its norm, to memory for T. kCount: 1, or 4 if `in_fours`.
+  // Prepares elements [i, i + kCount) of a row, whose norm is `of_row`, and writes them to `to`.
+  // kCount: 1, or 4 if `in_fours`.
   template <int kCount, typename T>
   __device__ void Prepare(int row, int i, const RowNorm& of_row, T* to) const {
     using Floats = Group<float, kCount>;
@@ -70,7 +71,8 @@ struct SourceRows {
   bool in_fours;
 };
 
-// What of the gain and bias a block of kNormThreads will read, for ahead of the wait.
+// Prefetches what a block of kNormThreads will read of gain and bias; may be called ahead of the
+// wait.
 __device__ inline void PrefetchGains(const SourceRows& source) {
   constexpr int kLine = 32;  // floats
   for (int i = static_cast<int>(threadIdx.x) * kLine; i < source.width; i += kNormThreads * kLine) {
@@ -79,8 +81,9 @@ __device__ inline void PrefetchGains(const SourceRows& source) {
   }
 }
 
-// Of a row's elements [begin, end), `begin` a multiple of 4, what falls to thread `thread` of
-// `threads`, to to_row[element], in fours that are aligned; those beyond the width are zero.
+// Prepares the share of thread `thread` of `threads` in a row's elements [begin, end), and writes
+// it to to_row[element], where possible in fours that are aligned. `begin` is a multiple of 4;
+// elements beyond the width are zero.
 template <typename T>
 __device__ inline void PrepareElements(const SourceRows& source, int row, const RowNorm& of_row,
                                        int begin, int end, int thread, int threads, T* to_row) {
@@ -96,9 +99,9 @@ __device__ inline void PrepareElements(const SourceRows& source, int row, const 
   }
 }
 
-// Elements [begin, end) of all rows, several, to to [rows][pitch], 16 byte aligned, `pitch` a
-// multiple of 8; see PrepareElements. By the warps of a block of kNormThreads: one or more a row,
-// without a barrier.
+// Prepares elements [begin, end) of several rows, and writes them to `to` [rows][pitch], which is
+// 16 byte aligned; `pitch` is a multiple of 8 (see PrepareElements). One or more warps of a block
+// of kNormThreads share a row, without a barrier.
 template <typename T>
 __device__ void PrepareRowsHere(const SourceRows& source, int begin, int end, T* to, int pitch) {
   constexpr int kWarps = kNormThreads / kWarp;
@@ -114,8 +117,8 @@ __device__ void PrepareRowsHere(const SourceRows& source, int begin, int end, T*
   }
 }
 
-// The same, bit for bit, of the only row there is, which all warps of the block norm together:
-// barriers cost less than to norm it eight times. `partial` as for BlockReduce.
+// The same, bit for bit, for a single row, which all warps of the block norm together: barriers
+// cost less than norming it eight times. `partial` as for BlockReduce.
 template <typename T>
 __device__ void PrepareRowHere(const SourceRows& source, int begin, int end, T* to,
                                float* partial) {

@@ -1,13 +1,13 @@
 // y = act(scale * (s (x W^T) + bias)) (+ y) as in run_linear.cu, x [chunk_rows, in], W [out, in].
 //
-// The product of a whole chunk of a prompt (kernels/ops/linear.h): by cuBLAS, always of
-// `chunk_rows` rows, those that are not there zero, so that the algorithm and with it a row's bits
-// follow from shapes alone.
+// The product of a whole chunk of a prompt (kernels/ops/linear.h): by cuBLAS, always with
+// `chunk_rows` rows, of which missing ones are zero, so that the algorithm, and with it a row's
+// bits, follow from shapes alone.
 //
-// W is read once, out * in elements, x [chunk_rows, in] from cache for every tile of the library's.
-// int8 weights are widened to bfloat16 first, out * in bytes in and twice as many out; sums go to
-// scratch memory, [chunk_rows, out] floats, and from cache through the epilogue to where they
-// belong.
+// W, out * in elements, is read once, and x [chunk_rows, in] from cache for every tile of the
+// library's. int8 weights are widened to bfloat16 first, which reads out * in bytes and writes
+// twice as many. Sums go to scratch memory, [chunk_rows, out] floats, and from cache through the
+// epilogue to where they belong.
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/linear/epilogue.cuh"
@@ -22,7 +22,7 @@ constexpr int kThreads = 256;
 // Scratch slots, next to those of linear_rows.h.
 constexpr size_t kSumsSlot = 1, kWidenedSlot = 2;
 
-// `count` groups of 16 elements.
+// Widens `count` groups of 16 elements.
 __global__ void __launch_bounds__(kThreads)
     WidenInt8Kernel(const uint4* from, int64_t count, uint4* to) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;

@@ -3,14 +3,14 @@
 //
 //   A += k v^T [F, V]     b += k [F]     out = q^T A / (q . b) [V]
 //
-// Two kernels. The first, a block a session and key/value head, adds to b and computes the
-// denominators: G (16 F + 4 F H / G) bytes a session. The second passes once over A, which is
-// nearly all that moves: sums and carries in and out, 16 F V bytes a head, each of them 16 bytes a
-// thread. A block takes up to 128 columns and as many rows as its threads then hold, four each, all
-// of whose loads are on their way before the first is used; a row is taken times the features of
-// all queries that share it while it is in registers. Blocks that share columns leave partial sums,
-// which the last of them to arrive adds in the order of the rows. Shapes alone decide on tiles and
-// splits: a session's bits do not depend on N.
+// There are two kernels. The first has a block for each session and key/value head, which adds to b
+// and computes the denominators: G (16 F + 4 F H / G) bytes a session. The second passes once over
+// A, which is nearly all that moves: sums and carries in and out, 16 F V bytes a head, 16 bytes by
+// a thread at a time. A block takes up to 128 columns and as many rows as its threads hold, four
+// each. A thread starts all its loads before it uses the first, and multiplies a row with the
+// features of all queries that share it while the row is in registers. Blocks that share columns
+// write partial sums, which the last of them to arrive adds in the order of the rows. Tiles and
+// splits follow from shapes alone: a session's bits do not depend on N.
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/tickets.cuh"
@@ -31,8 +31,8 @@ struct LinearDecode {
   const LinearState* states;
   int heads, kv_heads, shared_by;  // H, G, H / G
   int features, values;            // F, V
-  // Threads of a block share its columns as evenly as they can be: `lanes` of them beside each
-  // other along a row, and `groups` rows at a time.
+  // Threads of a block share its columns as evenly as possible: `lanes` threads lie beside each
+  // other along a row, and take `groups` rows at a time.
   int column_blocks, lanes, groups;
   int splits;  // blocks that it takes for all rows of the same columns
   const float* q;
@@ -65,7 +65,8 @@ LinearDecode Divide(const LinearDecodeAttentionArgs& args) {
   return decode;
 }
 
-// b += k, then the denominators of the head's queries, a warp each. Blocks of session y.
+// Adds k to b, then computes the denominators of the head's queries, with a warp for each.
+// blockIdx.x is the key/value head, blockIdx.y the session.
 __global__ void __launch_bounds__(kKeyThreads) DecodeKeysKernel(LinearDecode args) {
   LetSuccessorBegin();
   WaitForPredecessor();
@@ -90,8 +91,8 @@ __global__ void __launch_bounds__(kKeyThreads) DecodeKeysKernel(LinearDecode arg
   }
 }
 
-// Four columns, of which `left` are there. kAligned: V is a multiple of four, so that they pass at
-// once.
+// Loads four columns, of which `left` exist. kAligned: V is a multiple of four, so that they are
+// loaded at once.
 template <bool kAligned>
 __device__ inline void LoadQuad(const float* from, int left, float (&to)[kPerLane]) {
   if constexpr (kAligned) {
@@ -105,7 +106,7 @@ __device__ inline void LoadQuad(const float* from, int left, float (&to)[kPerLan
     for (int c = 0; c < kPerLane; ++c) to[c] = c < left ? from[c] : 0;
   }
 }
-// 16 bytes at once; of an ordinary store the compiler may make four, where registers are few.
+// Stores 16 bytes at once; the compiler may make four of an ordinary store where registers are few.
 __device__ inline void StoreWhole(const float4& from, float4* to) {
 #if defined(TVQ_CUDA_STAND_IN)
   *to = from;
@@ -127,7 +128,8 @@ __device__ inline void StoreQuad(const float (&from)[kPerLane], int left, float*
   }
 }
 
-// Blocks of session and key/value head y: the splits of columns, one after the other.
+// blockIdx.y is the session and key/value head; blockIdx.x counts the splits of the first columns,
+// then those of the next.
 template <bool kAligned>
 __global__ void __launch_bounds__(kThreads, 3) DecodeValuesKernel(LinearDecode args) {
   struct alignas(16) Shared {
@@ -142,7 +144,7 @@ __global__ void __launch_bounds__(kThreads, 3) DecodeValuesKernel(LinearDecode a
   const int group = thread / args.lanes, columns = args.lanes * kPerLane;
   const int first_column = column_block * columns;
   const int column = first_column + thread % args.lanes * kPerLane, left = args.values - column;
-  // A thread a column, where rows are added up.
+  // The column of this thread where rows are added up.
   const int own = first_column + thread;
   const bool owns = thread < columns && own < args.values;
   // The thread's rows are `groups` apart; it has those whose number is below `rows`.
@@ -203,7 +205,7 @@ __global__ void __launch_bounds__(kThreads, 3) DecodeValuesKernel(LinearDecode a
     float* totals = shared.sum[h % 2];
     *reinterpret_cast<float4*>(totals + thread * kPerLane) = {total[0], total[1], total[2],
                                                               total[3]};
-    // The next head's, while this one's rows are added up.
+    // Loads the next head's features while this one's rows are added up.
     queries += args.features;
 #pragma unroll
     for (int i = 0; i < kRowsPerThread; ++i) {

@@ -5,14 +5,15 @@
 //
 // with A and b as they stood when the block of position i began, and j of the block up to i.
 //
-// Three kernels a span, each over all of its blocks at once. The first adds the span's positions to
-// A and b in their order, sums and carries of an element in registers all the while (8 rows of a
-// column a thread, keys and values of 32 positions at a time in shared memory), and leaves copies
-// of A and b as they stand at the beginning of each block: 16 F V bytes of the state and 4 F V of a
-// copy a block. The second computes the products w of a block's queries and keys, 64 x 64 over F,
-// zero behind a query, and denominators. The third multiplies queries by A's copy and products by
-// values, 64 queries x 64 columns over F + 64, as one chain of sums. Keys, queries, values and
-// copies come from the second cache. Factors and sums are float32.
+// A span takes three kernels, each over all of its blocks at once. The first adds the span's
+// positions to A and b in their order, with sums and carries of an element in registers all the
+// while (a thread has 8 rows of a column; keys and values of 32 positions at a time are in shared
+// memory). It writes copies of A and b as they stand at the beginning of each block: 16 F V bytes
+// of the state, and 4 F V of a copy for each block. The second computes denominators and the
+// products w of a block's queries and keys, 64 x 64 over F, zero for keys behind a query. The third
+// multiplies queries by A's copy and products by values, 64 queries x 64 columns over F + 64, as
+// one chain of sums. Keys, queries, values and copies come from the L2 cache. Factors and sums are
+// float32.
 //
 // An output's order of sums follows from shapes and its place in the block: nothing that comes
 // after it changes its bits.
@@ -65,7 +66,7 @@ struct Span {
     return begin < tokens ? begin : tokens;
   }
 
-  // A block of threads adds to so many columns of A, whole warps, and so many rows.
+  // A block of threads adds to so many columns of A, in whole warps, and to AppendBlockRows() rows.
   __host__ __device__ int AppendColumns() const {
     int columns = kWarp;
     while (columns < kAppendThreads && columns < shape.value) columns *= 2;
@@ -80,7 +81,7 @@ struct Span {
   __host__ __device__ int64_t RowBlocks() const {
     return (shape.features + AppendBlockRows() - 1) / AppendBlockRows();
   }
-  // A thread adds to an element of b.
+  // Blocks that add to b: a thread has one element.
   __host__ __device__ int64_t KeyBlocks() const {
     return (shape.features + kAppendThreads - 1) / kAppendThreads;
   }
@@ -149,7 +150,7 @@ __device__ inline void AppendValues(const Span& span, int64_t g, int64_t tile) {
   }
 }
 
-// Element `row` of a head's b.
+// Adds to element `row` of a head's b.
 __device__ inline void AppendKey(const Span& span, int64_t g, int64_t row) {
   const int64_t features = span.shape.features, kv_heads = span.shape.kv_heads;
   const int64_t element = g * features + row;
@@ -166,7 +167,8 @@ __device__ inline void AppendKey(const Span& span, int64_t g, int64_t row) {
   span.state.key_carry[element] = carry;
 }
 
-// Blocks of key/value head y: those of A, then those of b.
+// blockIdx.y is the key/value head; blockIdx.x counts the blocks that add to A, then those that add
+// to b.
 __global__ void __launch_bounds__(kAppendThreads) LinearAppendKernel(Span span) {
   const int64_t g = blockIdx.y, tiles = span.ColumnBlocks() * span.RowBlocks();
   if (blockIdx.x < tiles) {
@@ -184,7 +186,7 @@ struct alignas(16) Tile {
 
 // sum[i][j] += the sum over k below `depth` of row(r, k) column(c, k), as one chain, for the
 // thread's rows r and columns c from kPart (thread / kParts) and kPart (thread % kParts) on. In
-// memory rows follow along k, columns along k or along c.
+// memory rows are contiguous along k, columns along k (kAlongDepth) or along c.
 template <bool kAlongDepth, class Row, class Column>
 __device__ inline void MultiplyTile(int64_t depth, const Row& row, const Column& column, Tile& tile,
                                     float (&sum)[kPart][kPart]) {
@@ -215,7 +217,7 @@ __device__ inline void MultiplyTile(int64_t depth, const Row& row, const Column&
   }
 }
 
-// Products and denominators of block x, head y.
+// Computes products and denominators of block blockIdx.x, head blockIdx.y.
 __global__ void __launch_bounds__(kThreads, 2) LinearProductsKernel(Span span) {
   Tile& tile = BlockShared<Tile>();
   const int64_t block = blockIdx.x, h = blockIdx.y, features = span.shape.features;
@@ -242,7 +244,7 @@ __global__ void __launch_bounds__(kThreads, 2) LinearProductsKernel(Span span) {
       if (part * kPart + j > at) sum[i][j] = 0;
       total += sum[i][j];
     }
-    // Over the threads that share the query.
+    // Adds over the threads that share the query.
     for (int step = kParts / 2; step > 0; step /= 2) total += ShuffleXor(total, step);
     if (at >= count) continue;
     const int64_t row = (begin + at) * span.heads + h;
@@ -252,7 +254,8 @@ __global__ void __launch_bounds__(kThreads, 2) LinearProductsKernel(Span span) {
   }
 }
 
-// Blocks of head y: columns of the first block of positions, 64 each, then of the next.
+// blockIdx.y is the head; blockIdx.x counts the columns of the first block of positions, 64 each,
+// then those of the next.
 __global__ void __launch_bounds__(kThreads, 2) LinearValuesKernel(Span span) {
   Tile& tile = BlockShared<Tile>();
   const int64_t features = span.shape.features, values = span.shape.value;

@@ -1,8 +1,8 @@
 // out = x / sqrt(mean(x^2) + eps) * gain + bias, and out = (x - mean(x)) / deviation * gain + bias
 // (kernels/ops/norm_rows.h), row by row. x, out [N, D].
 //
-// Moves N D floats in (from cache the second time, and the third of LayerNorm) and out. A block a
-// row: the order of its sums follows from D alone (row_norm.cuh).
+// Moves N D floats in (from cache the second time, and the third of LayerNorm) and out. Each row
+// has a block: the order of its sums follows from D alone (row_norm.cuh).
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/cuda/common/row_norm.cuh"
 #include "kernels/ops/norm_rows.h"

@@ -5,10 +5,10 @@
 //   k = rms_per_head(x~ Wk) K^(-1/4)      [N,G,K]; plain heads are x~ Wq and x~ Wk
 //   v = act(x~ Wv) [N,G,V]                g = silu(x~ Wg) [N,H,V], or none
 //
-// One projection, which norms and rounds its rows, whose outputs go straight to q, k, v and g, the
-// latter two through their activation (run_linear.cu). Unless heads are plain, query and key heads
-// are normed as soon as a whole one is there: N (H + G) K floats from cache and N (2 H + G) K out;
-// those of a chunk of a prompt by a kernel of its own.
+// One projection (run_linear.cu) norms and rounds its rows. Its outputs go straight to q, k, v and
+// g, the latter two through their activation. Unless heads are plain, query and key heads are
+// normed as soon as a whole one is there: N (H + G) K floats from cache and N (2 H + G) K out. The
+// heads of a chunk of a prompt are normed by a kernel of its own.
 #include <cmath>
 
 #include "kernels/cuda/common/kernel.cuh"
@@ -19,7 +19,7 @@
 namespace tvq::TVQ_CUDA {
 namespace {
 
-constexpr int kHeads = 4;  // of a block, a warp each
+constexpr int kHeads = 4;  // of a block, with a warp for each
 
 __global__ void __launch_bounds__(kHeads* kWarp) NormHeadsKernel(int64_t rows, HeadNorm norm) {
   LetSuccessorBegin();

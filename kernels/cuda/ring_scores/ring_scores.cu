@@ -1,14 +1,16 @@
 // Scores of a ring of exact keys and of codes (kernels/ops/attention/ring_scores.h).
 //
-// First what codes score, a block a row and query head, since position scores need all of it. Then
-// position scores: a block has 64 consecutive positions, whose slots lie one behind the other, and
-// queries that share a key/value head; it brings 64 numbers of each key and each query to shared
-// memory at a time, and a thread has one key and a few queries. Prefill stores the call's keys when
-// all are scored. Until then the ring has those that they overwrite, and the call's own are taken
-// as they will be stored. Decode stores them at once: what they overwrite is out of reach.
+// First the scores of codes are computed, with a block for each row and query head, since position
+// scores need all of them. Then position scores: a block has 64 consecutive positions, whose slots
+// lie one behind the other, and queries that share a key/value head. It brings 64 numbers of each
+// key and each query to shared memory at a time, and a thread has one key and a few queries.
+// Prefill stores the call's keys when all are scored. Until then the ring has the keys that these
+// overwrite, and the call's own are taken as they will be stored. Decode stores keys at once: what
+// they overwrite is out of reach.
 //
-// Bytes of a decode step, per session and key/value head: W K of the ring, once for 8 query heads.
-// Of prefill: as much for 32 pairs of a row and a query head. A sum's order follows from K alone.
+// A decode step reads W K elements of the ring per session and key/value head, once for 8 query
+// heads. Prefill reads as much for 32 pairs of a row and a query head. A sum's order follows from K
+// alone.
 #include <algorithm>
 
 #include "kernels/cuda/common/kernel.cuh"
@@ -31,8 +33,8 @@ static_assert(kRingStep == kKeys && kKeys % kPanel == 0);
 constexpr int kGroups = 4;
 constexpr int kThreads = kKeys * kGroups;
 
-// Of decode, rows are sessions: `states` and `positions` [N]. Of prefill, where they are null, rows
-// are positions from `position` on of the one `state`.
+// In decode, rows are sessions: `states` and `positions` [N]. In prefill, where these are null,
+// rows are positions from `position` on of the one `state`.
 struct Call {
   VqShape shape;
   const VqState* states = nullptr;
@@ -49,11 +51,11 @@ struct Call {
   __device__ int64_t shared() const { return heads / shape.kv_heads; }
 };
 
-// The rows of a call that are of one state, as one of them, n, sees them.
+// The rows of a call that have the same state as row n.
 struct Session {
   VqState state;
   int64_t row;       // the first of them
-  int64_t position;  // of that one
+  int64_t position;  // of that row
 
   __device__ Session(const Call& call, int64_t n)
       : state(call.decode() ? call.states[n] : call.state),
@@ -64,7 +66,7 @@ struct Session {
   __device__ int64_t RowOf(int64_t at) const { return row + at - position; }
 };
 
-// Of row n, by the threads of a block.
+// Stores the key of row n, by the threads of a block.
 template <typename T>
 __device__ void StoreKey(const Call& call, const Session& session, int64_t n, int64_t g) {
   const VqShape& shape = call.shape;
@@ -74,8 +76,8 @@ __device__ void StoreKey(const Call& call, const Session& session, int64_t n, in
   for (int64_t i = threadIdx.x; i < shape.key; i += blockDim.x) StoreAs(k[i], slot + i * kPanel);
 }
 
-// A block a row and query head. The first of those that share a key/value head writes what there is
-// of each.
+// Each row and query head has a block. Of the heads that share a key/value head, the first one's
+// block also writes what each key/value head has once.
 template <typename T>
 __global__ void __launch_bounds__(kCodeThreads) RingCodesKernel(Call call) {
   LetSuccessorBegin();
@@ -89,7 +91,7 @@ __global__ void __launch_bounds__(kCodeThreads) RingCodesKernel(Call call) {
   const float bias = call.bias[h];
   for (int64_t s = threadIdx.x; s + 1 < shape.codes; s += kCodeThreads) scores[s] += bias;
 
-  // The state has the sink's key once a call has had position 0.
+  // The state has the sink's key only after a call that had position 0.
   const float* sink = session.position > 0
                           ? session.state.sink_key + g * shape.key
                           : call.k_plain + (session.row * shape.kv_heads + g) * shape.key;
@@ -112,7 +114,7 @@ __global__ void __launch_bounds__(kCodeThreads) RingCodesKernel(Call call) {
   if (call.decode()) StoreKey<T>(call, session, n, g);
 }
 
-// The last rows of a prefill, as many as the ring has slots, a block each.
+// Stores the keys of a prefill's last rows, as many as the ring has slots, with a block for each.
 template <typename T>
 __global__ void __launch_bounds__(kCodeThreads) RingKeysKernel(Call call, int64_t first) {
   LetSuccessorBegin();
@@ -121,8 +123,8 @@ __global__ void __launch_bounds__(kCodeThreads) RingKeysKernel(Call call, int64_
   StoreKey<T>(call, Session(call, n), n, blockIdx.y);
 }
 
-// Queries of a block: consecutive ones of those that share key/value head g, of all rows of a
-// session one behind the other, [rows, heads that share].
+// Queries of a block: consecutive ones of those that share key/value head g, counted over all rows
+// of a session, [rows, heads that share].
 struct Queries {
   int64_t g, first, end;
 };
@@ -147,13 +149,13 @@ struct Tile {
   alignas(16) float queries[kNumbers][kGroups * kOwn + 4];
 };
 
-// What a block has: positions `base` to base + 63, of which queries have `oldest` to `last` in
+// A block has positions `base` to base + 63; its queries have positions `oldest` to `last` in
 // reach.
 struct Reach {
   int64_t base, oldest, last;
 };
 
-// Numbers [begin, begin + count) of the keys that the ring has, 0 of those that are out of reach.
+// Loads numbers [begin, begin + count) of the keys that are in the ring, 0 for those out of reach.
 template <typename T, int kOwn>
 __device__ void LoadStored(const Call& call, const Session& session, int64_t g, const Reach& reach,
                            int64_t begin, int count, Tile<kOwn>& tile) {
@@ -175,7 +177,7 @@ __device__ void LoadStored(const Call& call, const Session& session, int64_t g, 
   }
 }
 
-// And those that the call has.
+// The same for the keys that the call has.
 template <typename T, int kOwn>
 __device__ void LoadNew(const Call& call, const Session& session, int64_t g, const Reach& reach,
                         int64_t begin, int count, Tile<kOwn>& tile) {
@@ -267,7 +269,7 @@ __global__ void __launch_bounds__(kThreads, 3) RingPositionsKernel(Call call) {
   }
 }
 
-// Blocks of 64 positions that an interval of so many may meet.
+// How many blocks of 64 positions an interval of so many positions may meet.
 int64_t BlocksOf(int64_t positions) { return (positions + kKeys - 2) / kKeys + 1; }
 
 template <typename T>
@@ -298,7 +300,8 @@ absl::Status Prefill(Device& device, const Call& call) {
   constexpr int kOwn = 8, kQueries = kGroups * kOwn;
   const int64_t kv_heads = call.shape.kv_heads, shared = call.heads / kv_heads;
   const int64_t units = (call.rows * shared + kQueries - 1) / kQueries;
-  // A block's queries are of at most as many rows; the session has so many positions.
+  // A block's queries are of at most kQueries rows. `there`: blocks of all positions that the
+  // session has.
   const int64_t reach = BlocksOf(call.shape.window + kQueries - 1);
   const int64_t there = (call.position + call.rows + kKeys - 1) / kKeys;
   absl::Status status = RunCodes<T>(device, call);

@@ -1,10 +1,10 @@
 // Rotary positions (kernels/ops/rotary.h): angles of rows, then queries, keys and values of what
 // was projected. positions [N], angles [N, R], projected [N, columns].
 //
-// Angles: a block a row, their functions float64 as on the CPU. Rows of a table: a block a row.
-// Heads: a warp a head of q, k or v of a row, so that the sums of a norm have one order; moves
-// every number of `projected` in once, once more where heads are normed and for each further
-// output, and out once for each output.
+// Angles: each row has a block; the functions are float64 as on the CPU. Rows of a table: each row
+// has a block. Heads: each head of q, k or v of a row has a warp, so that the sums of a norm have
+// one order. It reads every number of `projected` once, once more where heads are normed and for
+// each further output, and writes it once for each output.
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/ops/rotary.h"
@@ -56,7 +56,7 @@ struct Heads {
   float *q_far, *q_sink, *k_plain;
 };
 
-// A head before it is turned, x [key], which a warp holds together.
+// A head before it is turned, x [key], which all lanes of a warp share.
 struct Head {
   const float* x;
   const float* gain;
@@ -76,7 +76,7 @@ struct Head {
     return gain == nullptr ? x[i] : x[i] * factor * gain[i];
   }
 
-  // The first `turned` numbers by the angles, all times scale.
+  // Turns the first `turned` numbers by the angles, and multiplies all numbers by scale.
   __device__ void Turn(const float* angles, int turned, float scale, float* out) const {
     const int half = turned / 2;
     for (int i = LaneId(); i < half; i += kWarp) {

@@ -1,4 +1,4 @@
-// The next token of each row, with vLLM's parameters (kernels/ops/sample.h), a block a row.
+// The next token of each row, with vLLM's parameters (kernels/ops/sample.h). Each row has a block.
 //
 //   a = logits with allowed and banned ids, biases and penalties
 //   e = exp((a - max a) / temperature)
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kRowThreads)
   const Row& row = rows[n];
   const float* logits = all_logits + row.logits_row * vocab;
   float* work = all_work + n * vocab;
-  // All results travel, also those that were not asked for.
+  // All results are copied to the host, also those that were not asked for.
   TokenLogprob* out = results + n * (1 + max_top);
   for (int64_t i = threadIdx.x; i <= max_top; i += kRowThreads) out[i] = {};
   const auto end = [&](Outcome outcome) {
@@ -126,8 +126,8 @@ __global__ void __launch_bounds__(kRowThreads)
   end(kChosen);
 }
 
-// Lists of all rows in one block of host memory, laid out as on the device, whose block starts at
-// `base`; 16 byte aligned pieces.
+// Lists of all rows in one block of host memory, laid out as on the device, in 16 byte aligned
+// pieces.
 class Upload {
  public:
   template <typename T>
@@ -160,8 +160,8 @@ std::vector<LogitBias> DistinctBiases(std::span<const LogitBias> biases) {
   return distinct;
 }
 
-// Lists of so many bytes travel at once, and more if one row has them. Memory is taken for them and
-// for one row with every id in each of its lists, so that none is taken later.
+// The most bytes of lists that are copied at once, unless a single row has more. Memory is taken
+// for them and for one row with every id in each of its lists, so that none is taken later.
 constexpr size_t kListBytes = size_t{4} << 20;
 
 size_t ListBytes(const SampleRow& row) {
@@ -177,7 +177,7 @@ size_t ScratchBytes(int64_t vocab) {
              (sizeof(TokenCount) + sizeof(LogitBias) + 2 * sizeof(int32_t));
 }
 
-// How many of the first rows travel together.
+// How many of the first rows are copied together.
 size_t RowsAtOnce(std::span<const SampleRow> rows) {
   size_t count = 0, bytes = 0;
   while (count < rows.size() && (count == 0 || bytes + ListBytes(rows[count]) <= kListBytes)) {

@@ -12,8 +12,8 @@ namespace tvq::TVQ_CUDA {
 
 using Mass = unsigned long long;
 
-// The largest exponential is 1, or 2^40: what is below 2^-41 of it cannot be drawn. 2^24 ids of
-// mass 2^40 would still add up.
+// The largest exponential is 1 and has mass 2^40; what is below 2^-41 has no mass and cannot be
+// drawn. The masses of fewer than 2^24 ids add up without overflow.
 __device__ inline Mass MassOf(float e) {
   return static_cast<Mass>(__double2ull_rn(static_cast<double>(e) * 0x1p40));
 }
@@ -27,8 +27,8 @@ struct FilterShared {
   int64_t found;
 };
 
-// Which entries of a row are left: e >= least and, for those that equal `tie`, only ids up to
-// last_tie; below `tie` none.
+// Which entries of a row are kept: those with e >= least and e >= tie; of those that equal `tie`,
+// only ids up to last_tie.
 struct Kept {
   float least = 0;
   float tie = 0;
@@ -134,7 +134,7 @@ __device__ inline Kept FilterRow(const float* e, int64_t vocab, int32_t top_k, f
         static_cast<double>(top_p) * static_cast<double>(TotalMass(vocab, mass, shared));
     const Mass need = share > 1 ? static_cast<Mass>(ceil(share)) : 1;
     kept.tie = SelectThreshold(e, vocab, need, mass, shared, &above);
-    // Of equal ones the lower ids are in first, as many as reach the rest.
+    // Of entries that equal `tie` the lower ids come first, as many as it takes to reach `need`.
     const float tie = kept.tie;
     const Mass ties = (need - above + MassOf(tie) - 1) / MassOf(tie);
     const auto equal = [&](int64_t i) -> Mass { return e[i] == tie ? 1 : 0; };

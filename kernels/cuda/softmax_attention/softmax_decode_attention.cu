@@ -2,21 +2,22 @@
 // far, in pages (kernels/ops/attention/softmax_attention.h).
 //
 // A session's positions are cut into tiles of 128 and these into up to kMostParts parts of whole
-// tiles, whose number and bounds follow from the position alone. Two kernels. The first computes
-// each part's maximum score, the sum of its exponentials and its sum of values by them; a block
-// takes up to 4 query heads of a key/value head and 256 columns (float32: 128), and of a session's
-// parts every `spread`-th, so that one session fills the GPU and many do not make more blocks than
-// it can start in no time. The block of the last part first writes the new key and value to their
-// page (where several blocks do, with columns of their own, they write the same key). The second
-// kernel brings the parts to the maximum of all and adds them, in an order that follows from their
-// number. So a session's bits depend on neither N nor `spread`, and nothing depends on what the
-// host knows: neither grids nor scratch memory change as contexts grow, and a step can be recorded.
+// tiles, whose number and bounds follow from the position alone. There are two kernels. The first
+// computes each part's maximum score, its sum of exponentials, and its sum of values weighted by
+// these. A block takes up to 4 query heads of a key/value head, 256 columns (float32: 128), and
+// every `spread`-th of a session's parts, so that one session fills the GPU, and many do not make
+// more blocks than it can start quickly. The block of the last part first writes the new key and
+// value to their page (where several blocks do so, each for its own columns, they write the same
+// key). The second kernel scales the parts to the maximum of all and adds them, in an order that
+// follows from their number. So a session's bits depend on neither N nor `spread`, and nothing
+// depends on what the host knows: neither grids nor scratch memory change as contexts grow, and a
+// step can be recorded.
 //
 // Within a tile a warp computes the scores of a panel of 16 keys: lanes load 16 bytes each, as they
-// lie, keep sums for the 4 or 8 keys in them, and add those up by a butterfly in which each step
-// halves what is kept. A warp a query head makes them weights against the maximum so far. Then
-// threads run over rows of values, 16 bytes each, the first of which were on their way since before
-// the scores, and the columns' sums meet in shared memory at the part's end.
+// lie, and keep sums for the 4 or 8 keys in them. They add the sums up by a butterfly in which each
+// step halves what is kept. One warp for each query head makes them weights relative to the maximum
+// so far. Then threads run over rows of values, 16 bytes each, of which the first were loaded
+// before the scores. The columns' sums are added up in shared memory at the part's end.
 //
 // Bytes per session and key/value head: K + V elements a position from memory (keys once more from
 // cache for every further 256 columns, both for every further 4 heads); parts add V + 2 floats a
@@ -32,20 +33,22 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kWarp;
-constexpr int kTile = kWarps * static_cast<int>(kKeyPanel);  // positions: a panel a warp
+constexpr int kTile = kWarps * static_cast<int>(kKeyPanel);  // positions: each warp has a panel
 static_assert(kKeyValuePage % kTile == 0);
-// Of a session: as many as a large GPU has multiprocessors, since a session may have one head.
+// The most parts of a session: as many as a large GPU has multiprocessors, since a session may have
+// one head.
 constexpr int kMostParts = 128;
-// Blocks of a launch beyond which a session's parts share blocks: some for each place on a GPU. The
-// stand-in takes one after the other, those without a part, too.
+// If a launch would have more blocks than this, some for each place on a GPU, a session's parts
+// share blocks. The stand-in runs blocks one after the other, also those without a part.
 #if defined(TVQ_CUDA_STAND_IN)
 constexpr int64_t kManyBlocks = 4;
 #else
 constexpr int64_t kManyBlocks = 2048;
 #endif
-// Threads that read rows of the same columns at most, so that adding their sums up stays short.
+// The most threads that read rows of the same columns, so that adding up their sums does not take
+// long.
 constexpr int kMostRowLanes = 32;
-// Query heads of a block at most: their sums fit the registers.
+// The most query heads of a block: their sums fit into registers.
 constexpr int kMostRows = 4;
 constexpr int kMergeColumns = 4 * kWarp;
 
@@ -82,7 +85,7 @@ struct SoftmaxDecode {
 template <typename T>
 constexpr int kColumns = kOfPack<T> * kWarp;
 
-// Of a call: query heads of a block, and the blocks that divide heads and columns.
+// How many blocks divide the heads and the columns of a call; a block has `rows` query heads.
 template <typename T>
 struct Division {
   int64_t groups, column_blocks;
@@ -92,8 +95,8 @@ struct Division {
         column_blocks((args.shape.value + kColumns<T> - 1) / kColumns<T>) {}
 };
 
-// Sums over the lanes that hold the same keys: lane l holds those that begin at l % (16 / kCount)
-// kCount. Returns the sum of the key Mine() of the panel.
+// Sums over the lanes that hold the same keys: lane l holds kCount keys from l % (16 / kCount) *
+// kCount on. Add returns the sum of key Mine() of the panel.
 template <int kCount>
 struct KeySums {
   static constexpr int kLanes = static_cast<int>(kKeyPanel) / kCount;  // across a panel's row
@@ -119,12 +122,12 @@ struct KeySums {
     }
     return key;
   }
-  // Two lanes have the same key's sum.
+  // Two lanes have the same key's sum, and one of them writes it.
   __device__ static bool Writes() { return (LaneId() & kLanes) == 0; }
 };
 
-// Scores of a panel for `rows` queries, of which q has the first; `panel` are its keys. Every lane
-// receives those of the key KeySums::Mine().
+// Computes the scores of a panel's keys for `rows` queries, of which the first lies at q. Every
+// lane receives those of key KeySums::Mine().
 template <typename T, int kRows>
 __device__ inline void ScorePanel(const T* panel, int64_t width, const float* q, int rows,
                                   float (&score)[kRows]) {
@@ -161,8 +164,8 @@ __device__ inline void ScorePanel(const T* panel, int64_t width, const float* q,
   for (int r = 0; r < kRows; ++r) score[r] = Sums::Add(sum[r]);
 }
 
-// 16 bytes of a row of values, of which `left` elements are there. kAligned: V is a multiple of as
-// many elements.
+// Loads 16 bytes of a row of values, of which `left` elements exist. kAligned: V is a multiple of
+// the elements of 16 bytes.
 template <bool kAligned, typename T>
 __device__ inline uint4 LoadValues(const T* row, int64_t left) {
   if constexpr (kAligned) {
@@ -185,7 +188,8 @@ struct PartsShared {
   float sum[kThreads * kOfPack<T>];  // [row lanes][columns]
 };
 
-// Part of session blockIdx.y. `held`: 16 bytes of values that a thread has on their way at a time.
+// Computes parts of session blockIdx.y. `held`: what a thread loads of values at a time, in pieces
+// of 16 bytes.
 template <typename T, int kRows, bool kAligned>
 __global__ void __launch_bounds__(kThreads, 2) PartsKernel(SoftmaxDecode args) {
   constexpr int kPack = kOfPack<T>;
@@ -213,7 +217,7 @@ __global__ void __launch_bounds__(kThreads, 2) PartsKernel(SoftmaxDecode args) {
   const int64_t first_column = column_block * kColumns<T>;
   const int columns =
       static_cast<int>(values - first_column < kColumns<T> ? values - first_column : kColumns<T>);
-  // Threads side by side read a row, so many rows at a time.
+  // `across` threads side by side read a row, and `row_lanes` rows are read at a time.
   const int across = (columns + kPack - 1) / kPack;
   const int row_lanes = kThreads / across < kMostRowLanes ? kThreads / across : kMostRowLanes;
   const int thread = static_cast<int>(threadIdx.x);
@@ -239,7 +243,7 @@ __global__ void __launch_bounds__(kThreads, 2) PartsKernel(SoftmaxDecode args) {
       const int at = static_cast<int>(tile % 2);
       const int there = static_cast<int>(position - start < kTile ? position - start + 1 : kTile);
       const T* value = layer.Value(g, start) + first_column + column;
-      // From the thread's row `first` on.
+      // Loads values from the thread's row `first` on.
       const auto load = [&](int first, uint4(&pack)[kHeld]) {
 #pragma unroll
         for (int i = 0; i < kHeld; ++i) {
@@ -342,7 +346,7 @@ __global__ void __launch_bounds__(kThreads, 2) PartsKernel(SoftmaxDecode args) {
   }
 }
 
-// Head blockIdx.x of session blockIdx.y, 128 columns.
+// Adds the parts of a head of session blockIdx.y, for 128 columns.
 __global__ void __launch_bounds__(kThreads) MergeKernel(SoftmaxDecode args) {
   struct Shared {
     float partial[kWarps];

@@ -17,8 +17,8 @@ struct LayerPages {
   int64_t layer_offset;
   KeyValuePages pages;
 
-  // The key of head g at a position: its element i lies i * kKeyPanel further on, those of the
-  // positions up to the panel's end beside it.
+  // The key of head g at a position: its element i lies i * kKeyPanel further on. Beside it lie the
+  // keys of the positions up to the panel's end.
   __device__ T* Key(int64_t g, int64_t position) const {
     return Start(position) + shape.KeyIndex(g, position % kKeyValuePage, 0);
   }
@@ -34,7 +34,7 @@ struct LayerPages {
   }
 };
 
-// Elements of 16 bytes.
+// How many elements 16 bytes have.
 template <typename T>
 constexpr int kOfPack = 16 / static_cast<int>(sizeof(T));
 

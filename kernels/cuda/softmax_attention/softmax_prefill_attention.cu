@@ -1,24 +1,25 @@
 // Attention of T consecutive positions of one session over the keys and values of all positions up
 // to each, in pages (kernels/ops/attention/softmax_attention.h).
 //
-// Two kernels. The first writes the call's keys and values to their pages. The second takes 64
-// queries of a head and 64 or 128 columns a block and passes over all keys up to the block's last
-// query, a tile of 64 after the other: scores by matrix instructions, softmax so far (Milakov,
-// Gimelshein 2018, algorithm 3), the tile's values by matrix instructions (Dao et al. 2022). A warp
-// has 16 queries; its scores become the weights of the second product where they are, in registers.
-// Keys and values pass through shared memory, 32 elements of keys or 32 rows of values at a time.
-// Both are read once for 64 queries, a head and 128 columns, from the second cache mostly.
+// There are two kernels. The first writes the call's keys and values to their pages. In the second
+// a block takes 64 queries of a head and 64 or 128 columns, and passes over all keys up to its last
+// query, one tile of 64 after the other. For each tile it computes scores by matrix instructions
+// and the softmax so far (Milakov, Gimelshein 2018, algorithm 3), and adds the tile's values by
+// matrix instructions (Dao et al. 2022). A warp has 16 queries; their scores stay in registers and
+// become the weights of the second product there. Keys and values pass through shared memory, 32
+// elements of keys or 32 rows of values at a time. Both are read once for 64 queries of a head and
+// 128 columns, mostly from the L2 cache.
 //
 // Factors are sums of bfloat16 (terms.cuh). Queries and float32 keys and values take three terms,
-// which is all of a float32, and the products x_i y_j with i + j < 3, so that less than 2^-24 is
-// left out; what the pages hold as bfloat16 is one term. A weight that meets bfloat16 values takes
-// two, so that it is up to 2^-17 off. The products of 32 keys have a sum of their own, which is
-// added as float32 are: a matrix instruction drops what is below its sum's last place, and would so
-// lose more of a long context than rounding does.
+// which is all of a float32. The products x_i y_j with i + j < 3 are computed, so that less than
+// 2^-24 is left out. Keys and values that the pages hold as bfloat16 are one term. A weight of
+// bfloat16 values takes two terms, so that it is up to 2^-17 off. The products of 32 keys have a
+// sum of their own, which is then added in float32: a matrix instruction drops what is below its
+// sum's last place, and would so lose more of a long context than rounding does.
 //
-// Tiles start at absolute positions and a query's sums run in their order; those of a block whose
-// positions all come after it leave them as they are. So nothing that comes after a query, and no
-// cut into calls, changes its bits.
+// Tiles start at absolute positions, and a query's sums run in the order of tiles. Tiles whose
+// positions all come after a query leave its sums as they are. So a query's bits depend neither on
+// what comes after it nor on how positions are cut into calls.
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/common/reduce.cuh"
@@ -52,7 +53,7 @@ struct SoftmaxPrefill {
   float* out;
 };
 
-// Panel blockIdx.x from that of the first position on, key/value head blockIdx.y.
+// Writes panel blockIdx.x, counted from that of the first position, of key/value head blockIdx.y.
 template <typename T>
 __global__ void __launch_bounds__(kAppendThreads) AppendKernel(SoftmaxPrefill<T> args) {
   const KeyValueShape& shape = args.layer.shape;
@@ -73,7 +74,7 @@ __global__ void __launch_bounds__(kAppendThreads) AppendKernel(SoftmaxPrefill<T>
   }
 }
 
-// Terms of a query, of a weight and of what the pages hold.
+// How many terms a query, a weight, and a key or value of the pages take.
 template <typename T>
 struct TermsOf {
   static constexpr int kQuery = 3, kWeight = 3, kStored = 3;
@@ -91,8 +92,8 @@ struct alignas(16) Shared {
   uint32_t value[TermsOf<T>::kStored][kPairs][kColumns + 8];
 };
 
-// Four elements that lie side by side, of which `left` are there; zero beyond. kAligned: they lie
-// at a multiple of their size.
+// Loads four elements that lie side by side, of which `left` exist; the others are zero. kAligned:
+// they lie at a multiple of their size.
 template <bool kAligned, typename T>
 __device__ inline float4 LoadFour(const T* from, int64_t left) {
   if (kAligned && left >= 4) {
@@ -107,7 +108,7 @@ __device__ inline float4 LoadFour(const T* from, int64_t left) {
   return {at(0), at(1), at(2), at(3)};
 }
 
-// The pairs of two rows of four, each in its terms, to `to` [term][..][kStride].
+// Splits the pairs of two rows of four into terms, and writes these to `to` [term][..][kStride].
 template <int kTerms, int kRows, int kStride>
 __device__ inline void StorePairs(const float4& a, const float4& b, int row, int column,
                                   uint32_t (&to)[kTerms][kRows][kStride]) {
@@ -123,8 +124,8 @@ __device__ inline void StorePairs(const float4& a, const float4& b, int row, int
   }
 }
 
-// sum += the products of a's terms and those of the 8 columns from `column` on of `b`, rows from
-// `pair` on.
+// sum += the products of a's terms and the terms of 8 columns of `b`, from `column` on, in rows
+// from `pair` on.
 template <int kTermsA, int kTermsB, int kStride>
 __device__ inline void MultiplyTerms(const uint32_t (&a)[kTermsA][4],
                                      const uint32_t (&b)[kTermsB][kPairs][kStride], int pair,
@@ -139,8 +140,8 @@ __device__ inline void MultiplyTerms(const uint32_t (&a)[kTermsA][4],
   }
 }
 
-// Column blocks of queries, the last queries first, which take longest; head blockIdx.y. kAligned:
-// V is a multiple of 4.
+// blockIdx.x counts the column blocks of the last queries, which take longest, then those of the
+// queries before them; blockIdx.y is the head. kAligned: V is a multiple of 4.
 template <typename T, int kColumns, bool kAligned>
 __global__ void __launch_bounds__(kThreads, 2) AttendKernel(SoftmaxPrefill<T> args) {
   using Terms = TermsOf<T>;
@@ -158,8 +159,8 @@ __global__ void __launch_bounds__(kThreads, 2) AttendKernel(SoftmaxPrefill<T> ar
   const int64_t end = args.position + last_query;
   const int thread = static_cast<int>(threadIdx.x);
 
-  // Of this lane: rows g and g + 8 of the warp's 16, as matrix instructions count them. Rows beyond
-  // the call compute with its last query and write nothing.
+  // This lane has rows g and g + 8 of the warp's 16, as matrix instructions count them. Rows beyond
+  // the call compute with the call's last query and write nothing.
   const int lane_row = LaneId() / 4, lane_pair = LaneId() % 4;
   const int64_t warp_query = first_query + WarpId() * kWarpQueries;
   const int64_t warp_last = args.position + warp_query + kWarpQueries - 1;  // position

@@ -10,7 +10,7 @@ namespace tvq::TVQ_CUDA {
 
 constexpr int kRowThreads = 256;
 
-// An entry of a row and the order in which entries count: the larger value, the lower id on a tie.
+// An entry of a row, and the order of entries: the larger value first, the lower id on a tie.
 struct Entry {
   float value;
   int32_t id;
@@ -29,8 +29,8 @@ struct RowShared {
   Entry entries[kRowThreads / kWarp];
 };
 
-// What the log-probabilities of a row rest on. A sum of exponentials in float64: exact to their own
-// rounding.
+// What the log-probabilities of a row are computed from. Exponentials are summed in float64, which
+// is exact up to their own rounding.
 struct RowSoftmax {
   float largest;
   double log_sum;  // of exp(logit - largest)

@@ -1,5 +1,5 @@
 // log p(target) = l[target] - max l - log sum_i exp(l[i] - max l), how many ids stand before the
-// target, and the best alternatives, a block a row of logits l [N, vocab].
+// target, and the best alternatives. Each row of logits l [N, vocab] has a block.
 //
 // Reads a row, 4 vocab bytes, three times and once more for every alternative, from cache after the
 // first; 12 bytes for the target and each alternative and 4 more a row go back to the host.

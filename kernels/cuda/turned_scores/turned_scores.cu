@@ -1,8 +1,8 @@
 // out[n,h,d] = q[n,h] . (Rot(d) - Rot(M)) C[g, z_(i-d)]   (kernels/ops/attention/turned_scores.h)
 //
-// A block a row and query head, a warp a distance at a time. Per distance a warp reads a code, K
-// numbers of the codebook and K of `turns`, both from cache: beside them N H K floats come in and
-// N H W go out. A sum's order follows from K alone.
+// Each row and query head has a block; each of its warps takes one distance at a time. Per distance
+// a warp reads a code, K numbers of the codebook and K of `turns`, both from cache: beside them N H
+// K floats come in and N H W go out. A sum's order follows from K alone.
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/ops/attention/turned_scores.h"
@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// Of decode, rows are sessions: `states` and `positions` [N]. Of prefill, where they are null, rows
-// are positions from `position` on of the one `state`.
+// In decode, rows are sessions: `states` and `positions` [N]. In prefill, where these are null,
+// rows are positions from `position` on of the one `state`.
 struct Rows {
   const VqState* states;
   const int64_t* positions;

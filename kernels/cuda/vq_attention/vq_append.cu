@@ -1,12 +1,12 @@
-// Up to kVqPrefillSpan positions enter one session's state, in their order and without atomics on
-// values.
+// Appends up to kVqPrefillSpan positions to one session's state, in their order and without atomics
+// on values.
 //
-// Every code that leaves the window within the span is the work of its own blocks: the first
-// position with that code owns the row of U, and a chain leads from one position to the next with
-// the same code, so that a row's additions happen in order, as everywhere, and different rows
-// beside each other. A thread holds one column of the row and of its carry in registers along the
-// chain. Then the ring takes the span's values. Bytes per position and head: V values of the window
-// or of the span in, V out; per code that retires 2 V floats in and out. Where the state has a read
+// Every code that leaves the window within the span has blocks of its own. The first position with
+// that code owns the row of U, and a chain leads from one position to the next with the same code.
+// So a row's additions happen in order, as everywhere, and different rows are computed beside each
+// other. A thread holds one column of the row and of its carry in registers along the chain. Then
+// the span's values are written to the ring. Bytes per position and head: V values of the window or
+// of the span in, V out; per code that retires 2 V floats in and out. Where the state has a read
 // copy, its rows of these codes and slots are made anew.
 #include "kernels/cuda/common/read_copy.cuh"
 #include "kernels/cuda/vq_attention/vq_append.cuh"
@@ -24,11 +24,11 @@ static_assert(kVqPrefillSpan <= kCodeThreads);
 
 // What position t of the span does to the accumulator.
 struct Retiring {
-  int32_t code;  // that leaves when it comes, if t is the first with it; else kNone
+  int32_t code;  // the code that leaves when t enters, if t is the first with it; else kNone
   int32_t next;  // position of the span that retires the same code, or kNone
 };
 
-// retiring [G, tokens]. A block a key/value head, a thread a position.
+// retiring [G, tokens]. Each key/value head has a block, each position a thread.
 __global__ void __launch_bounds__(kCodeThreads)
     AppendCodesKernel(VqAppendSpan span, Retiring* retiring) {
   struct Shared {
@@ -62,11 +62,11 @@ __global__ void __launch_bounds__(kCodeThreads)
     if (mine.code != kNone) span.state.count[g * span.shape.codes + code] += count;
   }
   retiring[g * tokens + t] = mine;
-  // The last `window` positions are what the ring holds afterwards; all have read it.
+  // The ring holds the last `window` positions afterwards. All threads have read it by now.
   if (t + window >= tokens) ring[(span.position + t) % window] = span.codes[t * kv_heads + g];
 }
 
-// Blocks of columns of position t, t by t.
+// blockIdx.x counts the blocks of columns of the span's first position, then those of the next.
 template <typename T>
 __global__ void __launch_bounds__(kColumns)
     RetireKernel(VqAppendSpan span, const Retiring* retiring, int64_t column_blocks) {
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kColumns)
   span.state.carry[at] = carry;
 }
 
-// A block a position of the span's last `window`.
+// Each of the span's last `window` positions has a block.
 template <typename T>
 __global__ void __launch_bounds__(kColumns) FillRingKernel(VqAppendSpan span, int64_t first) {
   const int64_t values = span.shape.value, window = span.shape.window, g = blockIdx.y;
@@ -103,8 +103,8 @@ __global__ void __launch_bounds__(kColumns) FillRingKernel(VqAppendSpan span, in
   for (int64_t c = threadIdx.x; c < values; c += kColumns) StoreAs(v[c], slot + c);
 }
 
-// Columns of the copy, t by t: of the row that position t owns, and of its slot if it is one of the
-// span's last `window`, from `first` on. A warp the columns that share a scale.
+// Updates the copy, position by position: the row that position t owns, and t's slot if t is one of
+// the span's last `window`, from `first` on. A warp has the columns that share a scale.
 constexpr int kCopyThreads = 128;
 constexpr int64_t kCopyParts = kCopyThreads / kWarp;
 

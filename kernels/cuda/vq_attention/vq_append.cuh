@@ -1,5 +1,5 @@
-// Positions of a prompt enter a session's state (kernels/ops/attention/vq_attention.h). Decode has
-// its own way (vq_decode_attention.cu), the same additions in the same order.
+// Appends positions of a prompt to a session's state (kernels/ops/attention/vq_attention.h). Decode
+// does so in its own way (vq_decode_attention.cu), by the same additions in the same order.
 #ifndef TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_APPEND_CUH_
 #define TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_APPEND_CUH_
 

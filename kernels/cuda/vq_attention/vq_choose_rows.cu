@@ -1,13 +1,13 @@
-// The rows that decode reads where it reads the int8 copy or leaves rows out
+// Chooses the rows that decode reads where it reads the int8 copy or leaves rows out
 // (kernels/ops/attention/vq_attention.h); vq_read_rows.cu reads them.
 //
-// One kernel. Blocks of columns let the position enter, and of the two rows that this changes write
-// the copy, a warp for 64 columns; a block a session and head turns scores into shares of the
-// softmax and searches the largest bucket below which they are at most the mass that may be left
-// out; the last block of those that share a key/value head puts the rows that any of them needs
-// into a list, and adds up what is kept and what is not. A session's list is its own: it does not
-// depend on N. Bytes per session and head: its S + W scores, the weights and shares they become,
-// and those shares again four or five times, from cache.
+// There is one kernel. Some of its blocks append columns of the position's value, and write the
+// copy of the two rows that this changes, with a warp for 64 columns. Other blocks, one for each
+// session and head, turn scores into shares of the softmax, and search for the largest bucket below
+// which the shares are at most the mass that may be left out. The last of the blocks that share a
+// key/value head lists the rows that any of its heads needs, and adds up what is kept and what is
+// not. A session's list does not depend on N. Bytes per session and head: its S + W scores, the
+// weights and shares they become, and those shares again four or five times, from cache.
 #include "kernels/cuda/common/read_copy.cuh"
 #include "kernels/cuda/common/tickets.cuh"
 #include "kernels/cuda/vq_attention/vq_reduced.cuh"
@@ -53,9 +53,10 @@ struct StartShared {
   uint32_t ticket;
 };
 
-// Weights of a head's rows, by the codes and counts that the state will have when the position has
-// entered it: the largest score first, then the exponentials. Every thread receives their sum.
-// `partial` is shared memory, a float a warp. For a block of kStartThreads.
+// Computes the weights of a head's rows, by the codes and counts that the state will have when the
+// position has entered it: the largest score first, then the exponentials. Every thread receives
+// their sum. `partial` is shared memory, with a float for each warp. To be called by a block of
+// kStartThreads.
 __device__ inline float ComputeWeights(const VqDecode& args, int64_t n, int64_t h, float* partial) {
   const int64_t codes = args.shape.codes, window = args.shape.window;
   const int64_t kv_heads = args.shape.kv_heads, g = h / (args.heads / kv_heads);
@@ -100,7 +101,8 @@ __device__ inline float ComputeWeights(const VqDecode& args, int64_t n, int64_t 
 }
 
 // Turns the weights of head h, whose sum is given, into shares; every thread receives the largest
-// one's bucket. Until a barrier a thread may read those of the rows from threadIdx.x on.
+// one's bucket. Until a barrier a thread may read only the shares that it has computed itself: rows
+// threadIdx.x, threadIdx.x + kStartThreads, ...
 __device__ inline int32_t ComputeShares(const VqReduced& args, int64_t n, int64_t h, float sum,
                                         StartShared& shared) {
   const VqDecode& decode = args.decode;
@@ -117,8 +119,9 @@ __device__ inline int32_t ComputeShares(const VqReduced& args, int64_t n, int64_
   return BlockReduce(highest, shared.integers, Max());
 }
 
-// The largest bucket, not above `highest`, below which shares sum up to `skip_mass` at most: found
-// in quarters of what it may be, so that the block adds up all shares four or five times.
+// The largest bucket, not above `highest`, below which shares sum up to `skip_mass` at most. Each
+// pass over all shares leaves a quarter of the buckets that it may be, so that four or five passes
+// find it.
 __device__ inline int32_t FindBucket(const float* shares, int64_t rows, float skip_mass,
                                      int32_t highest, StartShared& shared) {
   int32_t bucket = 0, end = highest + 1;
@@ -162,8 +165,8 @@ __device__ inline void WeighRows(const VqReduced& args, int64_t n, int64_t h, St
   if (threadIdx.x == 0) args.threshold[output] = ShareBuckets::Edge(bucket);
 }
 
-// Lists the rows that a head of those that share g needs: a warp a run of rows, whose place in the
-// list is known when all warps have counted.
+// Lists the rows that any of the heads that share g needs. Each warp has a run of rows, whose place
+// in the list is known when all warps have counted.
 __device__ inline void ListRows(const VqReduced& args, int64_t n, int64_t g, StartShared& shared) {
   const VqDecode& decode = args.decode;
   const int64_t rows = decode.Rows(), unit = n * args.KvHeads() + g;
@@ -214,7 +217,7 @@ __device__ inline void ListRows(const VqReduced& args, int64_t n, int64_t g, Sta
   args.row_reads[2 * unit + 1] = length;
 }
 
-// What the weights that are kept sum to, which outputs are divided by, and what is left out.
+// Adds up the weights that are kept, by which outputs are divided, and those that are left out.
 __device__ inline void SumMass(const VqReduced& args, int64_t n, int64_t g, StartShared& shared) {
   const VqDecode& decode = args.decode;
   const int64_t rows = decode.Rows(), first_head = n * decode.heads + g * args.SharedBy();
@@ -235,7 +238,7 @@ __device__ inline void SumMass(const VqReduced& args, int64_t n, int64_t g, Star
   }
 }
 
-// A warp's 64 columns of head g, and of their copy.
+// Appends a warp's 64 columns of head g, and writes their copy.
 template <typename T>
 __device__ inline void AppendCopied(const VqDecode& args, int64_t n, int64_t g, int64_t part) {
   const VqShape& shape = args.shape;
@@ -250,7 +253,7 @@ __device__ inline void AppendCopied(const VqDecode& args, int64_t n, int64_t g, 
   }
 }
 
-// Of row n of the batch, which has no session.
+// Sets what is reported of row n of the batch to zero.
 __device__ inline void ReportNothing(const VqReduced& args, int64_t n) {
   for (int64_t h = threadIdx.x; h < args.decode.heads; h += kStartThreads) {
     if (args.skipped_mass != nullptr) args.skipped_mass[n * args.decode.heads + h] = 0;
@@ -266,7 +269,8 @@ __host__ __device__ constexpr int64_t AppendColumns() {
   return kCopy ? kStartWarps * kVqScaleColumns : kStartThreads;
 }
 
-// Blocks of session y: a head each, then columns of a key/value head each.
+// blockIdx.y is the session; blockIdx.x counts its heads, then the blocks of columns of its
+// key/value heads.
 template <typename T, bool kCopy>
 __global__ void __launch_bounds__(kStartThreads) ReducedStartKernel(VqReduced args) {
   const VqDecode& decode = args.decode;
@@ -299,7 +303,7 @@ __global__ void __launch_bounds__(kStartThreads) ReducedStartKernel(VqReduced ar
   }
 }
 
-// A block a session.
+// Each session has a block.
 __global__ void __launch_bounds__(kStartThreads) WholeReadsKernel(VqReduced args) {
   struct Shared {
     int32_t partial[kStartWarps];

@@ -1,6 +1,6 @@
 // What the kernels of decode attention share, whether states are read exactly and whole
-// (vq_decode_attention.cu) or not (vq_reduced.cuh): the position that enters a state, and how
-// blocks divide the rows that are read.
+// (vq_decode_attention.cu) or not (vq_reduced.cuh): how a position enters a state, and how blocks
+// divide the rows that are read.
 #ifndef TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_DECODE_CUH_
 #define TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_DECODE_CUH_
 
@@ -12,7 +12,7 @@
 
 namespace tvq::TVQ_CUDA {
 
-// Of a block that reads values.
+// The warps, threads and rows of a block that reads values.
 constexpr int kReadWarps = 8;
 constexpr int kReadThreads = kReadWarps * kWarp;
 constexpr int kReadRowsPerWarp = 8;
@@ -38,18 +38,20 @@ struct VqDecode {
   // Blocks that it takes to read all rows of the same columns.
   __host__ __device__ int64_t Splits() const { return (Rows() + kReadRows - 1) / kReadRows; }
 
-  // Where the new position of session n goes in the window of head g, and the code that leaves it.
+  // The slot in head g's window where the code of session n's new position goes, and the code that
+  // leaves the window.
   __device__ int32_t& CodeSlot(int64_t n, int64_t g) const {
     return states[n].window_code[g * shape.window + positions[n] % shape.window];
   }
   __device__ int32_t Retired(int64_t n, int64_t g) const {
     return positions[n] >= shape.window ? CodeSlot(n, g) : kNoCode;
   }
-  // Slots that hold a position when the new one is in: the first ones.
+  // How many slots hold a position when the new one has entered; they are the first ones.
   __device__ int64_t Recent(int64_t n) const {
     return positions[n] + 1 < shape.window ? positions[n] + 1 : shape.window;
   }
-  // Positions that a row stands for then; 0: it has none. Before the kernel that reads values.
+  // How many positions a row stands for then; 0: none. To be called before the kernel that reads
+  // values, which changes the counts.
   __device__ int64_t Count(int64_t n, int64_t g, int64_t row) const {
     if (row >= shape.codes) return row - shape.codes < Recent(n) ? 1 : 0;
     return states[n].count[g * shape.codes + row] + (row == Retired(n, g) ? 1 : 0);
@@ -64,7 +66,7 @@ __device__ inline float Stored(float value) {
   return Widen(stored);
 }
 
-// Column c of head g: the value that leaves goes to U, the new one takes its place.
+// Appends column c of head g: the value that leaves is added to U, and the new one takes its place.
 template <typename T>
 __device__ inline void AppendValue(const VqDecode& args, int64_t n, int64_t g, int64_t c) {
   const int64_t values = args.shape.value, window = args.shape.window;
@@ -78,7 +80,8 @@ __device__ inline void AppendValue(const VqDecode& args, int64_t n, int64_t g, i
   StoreAs(args.v[(n * args.shape.kv_heads + g) * values + c], &slot);
 }
 
-// The code and the counts of the position that enters, which the weights were computed ahead of.
+// Writes the code of the position that enters, and counts the code that leaves. The weights were
+// computed before.
 __device__ inline void EnterCode(const VqDecode& args, int64_t n, int64_t g) {
   if (const int32_t code = args.Retired(n, g); code != kNoCode) {
     ++args.states[n].count[g * args.shape.codes + code];
@@ -86,7 +89,7 @@ __device__ inline void EnterCode(const VqDecode& args, int64_t n, int64_t g) {
   args.CodeSlot(n, g) = args.codes[n * args.shape.kv_heads + g];
 }
 
-// kColumns values of a row from `row` on, of which `left` are there. kAligned: V is a multiple of
+// Loads kColumns values of a row from `row` on, of which `left` exist. kAligned: V is a multiple of
 // kColumns, so that a lane loads them at once.
 template <int kColumns, bool kAligned, typename T>
 __device__ inline void LoadRow(const T* row, int64_t left, float (&values)[kColumns]) {
@@ -102,12 +105,12 @@ __device__ inline void LoadRow(const T* row, int64_t left, float (&values)[kColu
   }
 }
 
-// Decode that reads the copy or may leave rows out (vq_read_rows.cu). Of `decode` what the caller
-// gave is set.
+// Decode that reads the copy or may leave rows out (vq_read_rows.cu). In `decode` only what the
+// caller gave is set.
 absl::Status RunReducedDecode(Device& device, const VqDecodeAttentionArgs& args,
                               const VqDecode& decode);
 
-// Where all rows are read: reports that, ahead of the kernels that read them.
+// Reports that all rows are read, ahead of the kernels that read them.
 absl::Status ReportWholeReads(Device& device, const VqDecodeAttentionArgs& args,
                               const VqDecode& decode);
 

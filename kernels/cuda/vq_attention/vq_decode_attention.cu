@@ -1,27 +1,28 @@
 // Attention of one new position of each of N sessions over its constant-size state, all rows of
-// which are read exactly; vq_reduced.cuh has what else there is.
+// which are read exactly; vq_reduced.cuh is for decode that reads them otherwise.
 //
 //   w_s = exp(code_score[s] - m) for codes with n[s] > 0      w_d = exp(score of distance d - m)
 //   out = (sum_s w_s U[s] + sum_d w_d v_d) / (sum_s w_s n[s] + sum_d w_d)
 //
 // A block takes a piece of the columns of a session and key/value head, for all query heads that
-// share it, and one or several splits of the S + W rows, 64 each: every row of U (4 V bytes) and of
-// the window (2 or 4 V) moves once, which is nearly all that moves. It turns the scores of its rows
-// into weights relative to the largest of their split, by the codes and counts that the state will
-// have when the position has entered it, and reads the rows as they will be then: of the row that
-// the value which leaves the window retires to, the sum of both, which it writes down, and the new
-// value instead of the one that it replaces. The last block to arrive for a piece of columns adds
-// what the splits left, each scaled to the largest score of all, in their order (as the parts of a
-// split softmax are added: Dao et al. 2023, Flash-Decoding); the last of those writes the codes and
-// counts, which are not read any more.
+// share it, and one or several splits of the S + W rows, 64 rows each. Every row of U (4 V bytes)
+// and of the window (2 or 4 V) moves once, which is nearly all that moves. The block turns the
+// scores of its rows into weights relative to the largest of their split, by the codes and counts
+// that the state will have when the position has entered it. It also takes the rows as they will be
+// then: it adds the value that leaves the window to the row of U that it retires to, and writes
+// that row. It takes the new value instead of the one that it replaces. The last block to arrive
+// for a piece of columns adds the sums of the splits, each scaled to the largest score of all, in
+// their order (as the parts of a split softmax are added: Dao et al. 2023, Flash-Decoding). The
+// last of these last blocks writes the codes and counts, which are not read any more.
 //
 // Blocks have two forms. Narrow ones take 128 columns, and their warps divide the rows of a split,
-// so that even one session fills the GPU. Wide ones, where every multiprocessor has a split, take
-// up to 1,536 columns, and a thread all rows of its own: they come as they lie in memory, and no
-// sums meet in shared memory. Rows are on their way to there two batches ahead, each thread's own
-// to where it alone reads them, so that no thread waits for another's; the first are asked into the
-// second cache before the wait for the kernel before. A split's sums have the same order in both,
-// and shapes alone say what a split is: a session's bits do not depend on N.
+// so that even one session fills the GPU. Wide ones are used where every multiprocessor has a
+// split. They take up to 1,536 columns, and a thread takes all rows of its own columns: rows are
+// read as they lie in memory, and no sums are added up in shared memory. Rows are copied to shared
+// memory two batches ahead, each thread's own to a place that it alone reads, so that no thread
+// waits for another's. The first rows are prefetched into the L2 cache before the wait for the
+// kernel before. A split's sums have the same order in both forms, and splits follow from shapes
+// alone: a session's bits do not depend on N.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -35,7 +36,8 @@
 namespace tvq::TVQ_CUDA {
 namespace {
 
-// Asks for the counts and codes that scores of the block's rows take, and for the code that leaves.
+// Prefetches the counts and codes that the scores of the block's rows take, and the code that
+// leaves.
 __device__ inline void AskForCodes(const VqState& state, const Piece& piece, const Place& at) {
   constexpr int32_t kLine = 16;  // counts
   const int32_t* codes = state.window_code + at.g * at.window;
@@ -51,7 +53,7 @@ __device__ inline void AskForCodes(const VqState& state, const Piece& piece, con
   if (threadIdx.x == 0) AskFor(codes + at.slot);
 }
 
-// The output of a row that has no session.
+// Sets the output of a row that has no session to zero.
 __device__ inline void FillZero(const VqDecode& args, const Parts& parts, const Piece& piece) {
   if (piece.group != 0) return;
   const auto width = static_cast<int32_t>(args.shape.value);
@@ -62,7 +64,8 @@ __device__ inline void FillZero(const VqDecode& args, const Parts& parts, const 
   }
 }
 
-// w_s and w_d of the block's rows for kHeads heads from h0 on, [kHeads, own splits, kReadRows].
+// Computes w_s and w_d of the block's rows for kHeads heads from h0 on, [kHeads, own splits,
+// kReadRows].
 template <int kHeads>
 __device__ inline void Weigh(const VqDecode& args, const Parts& parts, const Piece& piece,
                              const Place& at, int32_t h0, float* weights) {
@@ -77,9 +80,9 @@ __device__ inline void Weigh(const VqDecode& args, const Parts& parts, const Pie
   }
 }
 
-// sum_s w_s U[s] + sum_d w_d v_d over the rows of each of the block's splits, as they are when the
-// position has entered. Both forms add them in the same order: every eighth to one of eight sums.
-// A thread of a wide block has these sums, of all rows of its columns.
+// Computes sum_s w_s U[s] + sum_d w_d v_d over the rows of each of the block's splits, as they are
+// when the position has entered. Both forms of blocks add rows in the same order: every eighth row
+// to the same one of eight sums. A thread of a wide block has all eight sums of its columns.
 template <typename T, bool kAligned>
 __device__ inline void SumRowsWide(const Parts& parts, const Rows<T, kAligned, true>& rows,
                                    const Entry<T, kAligned, true>& entry, const float* weights) {
@@ -112,7 +115,8 @@ __device__ inline void SumRowsWide(const Parts& parts, const Rows<T, kAligned, t
   }
 }
 
-// A warp of a narrow block has one of these sums, of a split, which meet in shared memory.
+// A warp of a narrow block has one of the eight sums of a split; they are added up in shared
+// memory.
 template <typename T, bool kAligned, int kHeads>
 __device__ inline void SumRowsNarrow(const VqDecode& args, const Parts& parts,
                                      const Rows<T, kAligned, false>& rows,
@@ -161,7 +165,7 @@ __device__ inline void SumRowsNarrow(const VqDecode& args, const Parts& parts,
 }
 
 // Whether this block is the last of those with its piece of columns, which sees what all of them
-// left.
+// wrote.
 __device__ inline bool IsLast(const Parts& parts, const Piece& piece, uint32_t* ticket,
                               uint32_t& shared) {
   if (parts.groups == 1) {
@@ -171,9 +175,9 @@ __device__ inline bool IsLast(const Parts& parts, const Piece& piece, uint32_t* 
   return LastToArrive(ticket + 1 + piece.column_block, parts.groups, shared);
 }
 
-// The position's code enters the window, and the one that leaves is counted. All blocks of this
-// piece of columns have read the codes and counts, which the last piece to come so far writes. By
-// the last thread: in a narrow block with one head it has no output to add up.
+// Writes the position's code to the window, and counts the one that leaves. All blocks of this
+// piece of columns have read the codes and counts; the last piece to come this far writes them. The
+// last thread does so: in a narrow block with one head it has no output to add up.
 __device__ inline void AppendCode(const VqDecode& args, const Parts& parts, const VqState& state,
                                   const Piece& piece, const Place& at, uint32_t* ticket) {
   if (threadIdx.x == blockDim.x - 1 &&
@@ -185,8 +189,8 @@ __device__ inline void AppendCode(const VqDecode& args, const Parts& parts, cons
   }
 }
 
-// out: kOwn columns of head h, from column c of the piece on, of what all splits left, `pitch`
-// apart.
+// Computes kOwn columns of head h's output, from column c of the piece on, from the sums of all
+// splits, which lie `pitch` apart.
 template <int kOwn, bool kAligned>
 __device__ inline void AddSplits(const VqDecode& args, const Parts& parts, const Piece& piece,
                                  int32_t pitch, int32_t h, int32_t c) {
@@ -198,12 +202,13 @@ __device__ inline void AddSplits(const VqDecode& args, const Parts& parts, const
       args.out + (piece.first_head + h) * args.shape.value + column);
 }
 
-// The steps of the formula above. One kernel, as another for the weights or for the sum of splits
-// would cost each layer a launch and a wait, some microseconds in which memory is idle; and rows
-// are on their way while it weighs them.
+// Computes the formula above, in one kernel: another one for the weights or for the sum of splits
+// would cost each layer a launch and a wait, some microseconds in which memory is idle. Rows are
+// loaded while their weights are computed.
 //
-// kHeads: at once, of those that share a key/value head; where there are more, a block takes one
-// split. kWide: blocks are, which have one head. kAligned: see LoadRow.
+// kHeads: how many of the heads that share a key/value head are computed at once; where there are
+// more, a block takes one split. kWide: whether blocks are wide; these have one head. kAligned: see
+// LoadRow.
 template <typename T, bool kAligned, int kHeads, bool kWide>
 __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
                                   kWide ? kWideBlocks : kNarrowBlocks)
@@ -219,7 +224,7 @@ __global__ void __launch_bounds__(kWide ? kWideThreads : kReadThreads,
   Shared& shared = BlockShared<Shared>();
   const Piece piece = PieceOf<kHeads, kWide>(args, parts);
 
-  // States and positions come by a copy ahead of the chain, not from a kernel.
+  // States and positions are written by a copy ahead of the chain, not by a kernel.
   LetSuccessorBegin();
   Place at = PlaceOf(args, piece.unit);
   const VqState state = args.states[at.n];

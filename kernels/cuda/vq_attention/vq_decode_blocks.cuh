@@ -1,5 +1,5 @@
 // The two forms of blocks of decode that reads all rows of a state exactly
-// (vq_decode_attention.cu), and how those of a call divide its work.
+// (vq_decode_attention.cu), and how the blocks of a call divide its work.
 #ifndef TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_DECODE_BLOCKS_CUH_
 #define TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_DECODE_BLOCKS_CUH_
 
@@ -12,25 +12,26 @@ namespace tvq::TVQ_CUDA {
 
 constexpr int kPerLane = 4;      // columns
 constexpr int kHeadsAtOnce = 4;  // where several share a key/value head
-constexpr int kStages = 2;       // batches of rows that are on their way
+constexpr int kStages = 2;       // batches of rows that are copied ahead
 // Narrow blocks: kReadWarps warps, which divide the rows of a split, on the same columns.
 constexpr int kNarrowColumns = kWarp * kPerLane;
-constexpr int kNarrowBlocks = 2;  // of a multiprocessor
+constexpr int kNarrowBlocks = 2;  // on a multiprocessor
 // Wide blocks: as many warps as columns take, up to so many threads.
 constexpr int kWideThreads = 384;
 constexpr int kWideBlocks = 2;
-// What a large GPU has (132 to 148), and values that make wide blocks of four warps; so little that
-// tests reach all forms.
+// The multiprocessors of a large GPU (132 to 148), and the fewest lanes of a wide block, four
+// warps. In the stand-in both are so few that tests reach all forms.
 #if defined(TVQ_CUDA_STAND_IN)
 constexpr int64_t kMultiprocessors = 4, kLeastWideLanes = 1;
 #else
 constexpr int64_t kMultiprocessors = 132, kLeastWideLanes = 128;
 #endif
-// Splits of a block, whose weights lie in shared memory beside the rows under way, and in a narrow
-// block sums: so many that all of it is what every GPU gives a block (kMostSharedBytes).
+// The most splits of a block. Their weights lie in shared memory beside the rows that are copied
+// ahead and, in a narrow block, sums: all of that fits into what every GPU gives a block
+// (kMostSharedBytes).
 constexpr int64_t kMostSplits = 17, kMostWideSplits = 11;
 
-// Bytes of LaunchShared: rows of so many batches under way, and the weights of so many splits.
+// Bytes of LaunchShared: the rows of `stages` batches, and the weights of `splits` splits.
 __host__ __device__ constexpr int64_t LaunchBytes(bool wide, int64_t stages, int64_t heads,
                                                   int64_t splits) {
   const int64_t threads = wide ? kWideThreads : kReadThreads;
@@ -46,14 +47,15 @@ struct Division {
 
 inline int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Blocks have kPerLane columns a thread; so many take the columns of a row where they are wide.
+// How many threads, with kPerLane columns each, the columns of a row take; and how many wide
+// blocks.
 inline int64_t Lanes(const VqDecode& args) { return CeilDivide(args.shape.value, kPerLane); }
 inline int64_t WideColumnBlocks(const VqDecode& args) {
   return CeilDivide(Lanes(args), kWideThreads);
 }
 
-// Up to so many sessions' key/value heads are read by narrow blocks: wide ones want a split for
-// every multiprocessor, and one head each.
+// Narrow blocks read up to so many units (key/value heads of all sessions): wide blocks need a
+// split for every multiprocessor, and one query head for each key/value head.
 inline int64_t MostNarrowUnits(const VqDecode& args) {
   if (args.heads > args.shape.kv_heads || Lanes(args) < kLeastWideLanes) {
     return std::numeric_limits<int64_t>::max();
@@ -61,7 +63,7 @@ inline int64_t MostNarrowUnits(const VqDecode& args) {
   return (kMultiprocessors - 1) / (WideColumnBlocks(args) * args.Splits());
 }
 
-// A session's bits do not depend on it.
+// How the blocks of a call divide its work. A session's bits do not depend on it.
 inline Division Divide(const VqDecode& args, int64_t units) {
   const int64_t splits = args.Splits(), shared_by = args.heads / args.shape.kv_heads;
   Division division{
@@ -82,7 +84,7 @@ inline Division Divide(const VqDecode& args, int64_t units) {
   return division;
 }
 
-// What a call takes of the device's scratch, elements, and of its tickets.
+// How many elements of the device's scratch memory, and how many of its tickets, a call takes.
 struct Workspace {
   int64_t sums, weights, tickets;
 };
@@ -95,9 +97,9 @@ inline Workspace WorkspaceOf(const VqDecode& args, int64_t units, const Division
           .tickets = units * (division.column_blocks + 1)};
 }
 
-// As much as any call of fewer units takes, too, of which the last that are read by narrow blocks
-// may want more: what a larger batch has had a smaller one finds (steps are recorded from the
-// largest batch on).
+// Enough for any call of fewer units, too; of those the largest that narrow blocks read may need
+// more. So a smaller batch never needs more memory than a larger one has taken (steps are recorded
+// from the largest batch on).
 inline Workspace WorkspaceFor(const VqDecode& args, int64_t units, const Division& division) {
   const Workspace most = WorkspaceOf(args, units, division);
   const int64_t narrow_units = MostNarrowUnits(args);

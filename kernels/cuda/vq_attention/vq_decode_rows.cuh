@@ -1,6 +1,6 @@
-// The rows of a state as the blocks of decode that reads all of them exactly
-// (vq_decode_attention.cu) see them: which of them a block and a thread read, how they come, and
-// how the new position enters them. A row is one of U, or behind those a slot of the window.
+// The rows of a state, for decode that reads all of them exactly (vq_decode_attention.cu): which of
+// them a block and a thread read, how they are loaded, and how the new position enters them. Rows
+// are those of U, and behind these the slots of the window.
 #ifndef TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_DECODE_ROWS_CUH_
 #define TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_DECODE_ROWS_CUH_
 
@@ -10,8 +10,8 @@
 
 namespace tvq::TVQ_CUDA {
 
-// What a block does of a call: some splits of the rows of a session's key/value head, and of those
-// rows a piece of the columns, kPerLane of them for each thread.
+// The part of a call that a block computes: some splits of the rows of a session's key/value head,
+// and a piece of the columns of those rows, kPerLane columns for each thread.
 struct Piece {
   int32_t unit;        // session and key/value head
   int32_t shared_by;   // query heads that share it
@@ -25,7 +25,7 @@ struct Piece {
   __device__ int32_t FirstRow() const { return first_split * kReadRows; }
   __device__ int32_t Column() const { return first_column + own_column; }
 
-  // Where what a split leaves for the h-th of the heads lies in Parts.
+  // Where the results of a split for the h-th of the heads lie in Parts.
   __device__ int64_t PartOf(const Parts& parts, int32_t h, int32_t split) const {
     return (int64_t{first_head + h} * parts.column_blocks + column_block) * splits + split;
   }
@@ -49,7 +49,7 @@ __device__ inline Piece PieceOf(const VqDecode& args, const Parts& parts) {
   return piece;
 }
 
-// Columns of a row on their way to memory that this thread reads; see LoadRow.
+// Starts to copy columns of a row to memory that this thread reads; see LoadRow.
 template <bool kAligned, typename T>
 __device__ inline void BringRow(const T* row, int64_t left, T* to) {
   if constexpr (kAligned) {
@@ -64,7 +64,7 @@ __device__ inline void BringRow(const T* row, int64_t left, T* to) {
   }
 }
 
-// Columns of the new value to where a window's row lies.
+// Stores columns of the new value to a row of the window.
 template <bool kAligned, typename T>
 __device__ inline void StoreRow(const float* value, int64_t left, T* to) {
   float columns[kPerLane];
@@ -75,7 +75,8 @@ __device__ inline void StoreRow(const float* value, int64_t left, T* to) {
   }
 }
 
-// The value that leaves the window is added to `row`, as it was read, and the row's sum and carry.
+// Adds the value that leaves the window to `row`, which is a row's sum as it was read, and writes
+// the row's sum and carry in the state.
 template <bool kAligned, typename T>
 __device__ inline void Retire(const T* leaving, int64_t left, float* row, float* sum,
                               float* carry) {
@@ -93,9 +94,9 @@ __device__ inline void Retire(const T* leaving, int64_t left, float* row, float*
   }
 }
 
-// A thread's columns of the rows that it reads of its block's, in batches of kBatch. Of a wide
-// block those are all, and a batch neighbours; of a narrow one every eighth, and a batch all that a
-// warp has of a split.
+// A thread's columns of those rows of its block that it reads, in batches of kBatch. In a wide
+// block it reads all rows, and a batch has neighbouring ones; in a narrow block it reads every
+// eighth row, and a batch has all rows that a warp reads of a split.
 //
 // kAligned: see LoadRow.
 template <typename T, bool kAligned, bool kWide>
@@ -129,7 +130,7 @@ struct Rows {
   __device__ R* OfColumns(const VqDecode& args, R* array, int64_t rows) const {
     return array + at.g * (rows * args.shape.value) + piece.Column();
   }
-  // Weights of the block's rows, behind those on their way.
+  // The weights of the block's rows, which lie behind the rows that are copied ahead.
   __device__ float* Weights() const {
     return LaunchShared<float>() + min(batches, kStages) * kBatch * kRowFloats;
   }
@@ -142,7 +143,7 @@ struct Rows {
   __device__ float* SumRow(int32_t row) const { return sums + int64_t{row} * width; }
   __device__ T* RecentRow(int32_t slot) const { return recent + int64_t{slot} * width; }
 
-  // Where a row of a batch is brought, if it is one of U or one of the window.
+  // Where a row of a batch is copied to: a row of U, or one of the window.
   __device__ float* SumPlace(int32_t batch, int j) const {
     return ring + batch % kStages * (kBatch * kRowFloats) + j * kRowFloats;
   }
@@ -150,13 +151,14 @@ struct Rows {
     return reinterpret_cast<T*>(SumPlace(batch, j));
   }
 
-  // What nearly all batches are: rows of U alone, or of a window that is full.
+  // Nearly all batches are one of these: rows of U alone, or rows of the window that all hold
+  // positions.
   __device__ bool IsSums(int32_t batch) const { return RowOf(batch, kBatch - 1) < at.codes; }
   __device__ bool IsFullWindow(int32_t batch) const {
     return RowOf(batch, 0) >= at.codes && RowOf(batch, kBatch - 1) - at.codes < at.recent;
   }
 
-  // Asks for the first rows, ahead of the wait.
+  // Prefetches the first rows, ahead of the wait.
   __device__ void AskForFirst() const {
     for (int32_t batch = 0; batch < min(batches, kWide ? kStages : 1) && piece.left > 0; ++batch) {
 #pragma unroll 4
@@ -172,7 +174,7 @@ struct Rows {
     }
   }
 
-  // Puts a batch on its way, if there is one, and closes the group of its copies.
+  // Starts to copy a batch, if there is one, and closes the group of its copies.
   __device__ void Bring(int32_t batch) const {
     if (batch < batches && piece.left > 0) {
       const int32_t row = RowOf(batch, 0);
@@ -210,8 +212,8 @@ struct Rows {
     }
   }
 
-  // use(j, value) for the rows of a batch that has come; of those that are nobody's, whose weight
-  // is zero, zeros.
+  // Calls use(j, value) for the rows of a batch that has arrived, with zeros for rows that hold no
+  // position, whose weight is zero.
   template <class Use>
   __device__ void ForBatch(int32_t batch, const Use& use) const {
     if (piece.left <= 0) return;
@@ -250,9 +252,10 @@ struct Rows {
   }
 };
 
-// Where the position enters: its slot of the window, and the row of the code that the value which
-// leaves the window retires to, if one does. The thread that reads the row that is written beside
-// the slot writes both; what others read of it they throw away.
+// Where the position enters: its slot of the window and, if a value leaves the window, the row of
+// the code that this value retires to. The thread that reads that row (or the slot, if no value
+// leaves) writes both to the state. A thread that has read the slot replaces what it read by the
+// new value.
 template <typename T, bool kAligned, bool kWide>
 struct Entry {
   using Rows = TVQ_CUDA::Rows<T, kAligned, kWide>;
@@ -261,7 +264,7 @@ struct Entry {
   const VqDecode& args;
   const VqState& state;
   const Rows& rows;
-  uint32_t slot, written;  // which of the thread's rows; in one number each, for few registers
+  uint32_t slot, written;  // which of the thread's rows; one number each, to save registers
 
   __device__ Entry(const VqDecode& args, const VqState& state, const Rows& rows)
       : args(args),
@@ -284,7 +287,7 @@ struct Entry {
     return args.v + rows.piece.unit * args.shape.value + rows.piece.Column();
   }
 
-  // Puts what enters into a batch that has come, and into the state.
+  // Puts what enters into a batch that has arrived, and into the state.
   __device__ void Enter(int32_t batch) const {
     const Place& at = rows.at;
     const int64_t left = rows.piece.left;

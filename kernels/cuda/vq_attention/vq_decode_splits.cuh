@@ -1,6 +1,6 @@
-// Softmax over the rows of a session in splits of kReadRows, of decode that reads all of them
+// The softmax over the rows of a session in splits of kReadRows, for decode that reads all of them
 // exactly (vq_decode_attention.cu): the weights of a split's rows, relative to the largest among
-// them, and the output from what all splits left.
+// them, and the output from the results of all splits.
 #ifndef TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_DECODE_SPLITS_CUH_
 #define TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_DECODE_SPLITS_CUH_
 
@@ -14,11 +14,11 @@ struct Place {
   int64_t n, g;
   int32_t codes, window;
   int32_t slot;     // of the window, which the position takes
-  int32_t recent;   // slots that are somebody's then
+  int32_t recent;   // slots that hold a position then
   bool retires;     // a value leaves the window, and others may have before
   int32_t retired;  // its code; not known ahead of the wait
 
-  // Whether a row is there, and its values lie in memory.
+  // Whether a row exists, and its values lie in memory.
   __device__ bool IsRead(int32_t row) const {
     return row < codes ? retires : row - codes < recent && row - codes != slot;
   }
@@ -58,14 +58,14 @@ __device__ inline RowScore ScoreOf(const VqDecode& args, const Place& at, int64_
   return {code_scores[code] + position_scores[distance], 1};
 }
 
-// Of kReadRows rows together.
+// What the weights of kReadRows rows come to.
 struct RowsWeight {
-  float largest;  // score, -inf: none is there
+  float largest;  // score; -inf: no row exists
   float sum;      // of the weights of their positions, relative to that
 };
 
-// Weights of the rows from `first` on for head h, relative to the largest score among them. For a
-// warp, every lane of which receives what they come to.
+// Computes the weights of the rows from `first` on for head h, relative to the largest score among
+// them. To be called by a warp, every lane of which receives what they come to.
 __device__ inline RowsWeight WeighRows(const VqDecode& args, const Place& at, int64_t h,
                                        int32_t first, float* weights) {
   static_assert(kReadRows == 2 * kWarp);
@@ -88,7 +88,7 @@ __device__ inline RowsWeight WeighRows(const VqDecode& args, const Place& at, in
   return {largest, WarpReduce(sum, Add())};
 }
 
-// What blocks leave for the last of them, and how they divide the work.
+// What blocks write for the last of them to add up, and how they divide the work.
 struct Parts {
   float* sum;          // [N, H, column blocks, splits][columns]
   RowsWeight* weight;  // [N, H, column blocks, splits]
@@ -97,17 +97,17 @@ struct Parts {
   int32_t groups;  // blocks that share the splits of a piece of columns
 };
 
-// kOwn columns of a head's output, next to each other, from what all splits left: `weights`, and
-// `sums` `pitch` apart. `left`: columns to the end of the row, fewer than kOwn of a thread's own
-// only unless kAligned. For all lanes of a warp, with the same head.
+// Computes kOwn columns of a head's output, next to each other, from the results of all splits:
+// `weights`, and `sums`, which lie `pitch` apart. `left`: columns to the end of the row; with
+// kAligned never 1 to kOwn - 1. To be called by all lanes of a warp, with the same head.
 //
-// It runs once, with nothing else to do meanwhile: all that a thread reads is on its way before it
-// uses any of it, and no loop around that is unrolled, for instructions that run once take as long
-// as they take to come.
+// It runs once, with nothing else to do meanwhile. So a thread starts all its loads before it uses
+// any of them, and no loop around that is unrolled, since instructions that run once take as long
+// as it takes to fetch them.
 template <int kOwn, bool kAligned>
 __device__ inline void AddParts(const RowsWeight* weights, const float* sums, int32_t splits,
                                 int32_t pitch, int32_t left, float* out) {
-  constexpr int kAtOnce = kOwn == 1 ? 20 : 9;  // splits, of which registers hold the parts
+  constexpr int kAtOnce = kOwn == 1 ? 20 : 9;  // splits whose parts are in registers at once
   static_assert(kAtOnce <= kWarp);
   float largest = -INFINITY, weight = 0, total[kOwn] = {};
 #pragma unroll 1

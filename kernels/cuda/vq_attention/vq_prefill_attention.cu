@@ -3,23 +3,23 @@
 //   out_i = (sum_s w_is U[s] + sum_j w_ij v_j) / (sum_s w_is n[s] + sum_j w_ij)
 //
 // The keys of a span are what the state holds before it (S rows of U, the window's positions) and
-// the span's own positions up to the query: what retires within a span is attended to one by one,
-// which is the same sum and lets all blocks of a span run beside each other. Then the span's
-// positions enter the state (vq_append.cu).
+// the span's own positions up to the query. Positions that retire within a span are attended to one
+// by one: that gives the same sum, and lets all blocks of a span run beside each other. Then the
+// span's positions enter the state (vq_append.cu).
 //
-// Weights: a block a query and head; the span's scores come from cache, and S + W + (up to 256)
-// floats go back to it, a denominator beside them. Values: weights [Q, keys] times rows [keys, V]
-// by matrix instructions, 64 queries x 64 columns a block of threads, 32 keys at a time through
-// shared memory while the next 32 are on their way to registers; keys are divided into up to four
-// parts, blocks beside each other, until these fill a large GPU, and the last of them to arrive
-// adds what the parts came to, in order. U and the window are read once per head and 64 queries: 4
-// V (S + W) bytes or less, from the second cache after the first.
+// Weights: each query and head has a block. The span's scores come from cache, and S + W + (up to
+// 256) floats go back to it, with a denominator beside them. Values: weights [Q, keys] times rows
+// [keys, V] by matrix instructions. A block of threads computes 64 queries x 64 columns, with 32
+// keys at a time in shared memory while the next 32 are loaded into registers. Keys are divided
+// into up to four parts, each with a block of its own, until blocks fill a large GPU; the last of
+// these to arrive adds the sums of the parts, in order. U and the window are read once per head and
+// 64 queries: 4 V (S + W) bytes or less, from the L2 cache after the first.
 //
-// Factors are sums of bfloat16 (terms.cuh): with float32 values three terms of each, which is all
-// of a float32, and the six products x_i y_j with i + j < 3, so that x1 y2, x2 y1 and x2 y2 are
-// left out, less than 2^-24 of sum w |v|; with bfloat16 values two terms of a weight and of U and
-// the one that a value is, and the three or two products with i + j < 2, so that w and U are each
-// 2^-17 off and w1 U1, 2^-16, is left out: up to 2^-15 of sum w |v|.
+// Factors are sums of bfloat16 (terms.cuh). With float32 values each factor has three terms, which
+// is all of a float32, and the six products x_i y_j with i + j < 3 are computed. x1 y2, x2 y1 and
+// x2 y2 are left out, less than 2^-24 of sum w |v|. With bfloat16 values a weight and U have two
+// terms and a value has one, and the three or two products with i + j < 2 are computed. w and U are
+// each 2^-17 off, and w1 U1, 2^-16, is left out: up to 2^-15 of sum w |v|.
 //
 // An output's order of sums follows from its place in the span and from shapes: nothing that comes
 // after it, and no other row, changes its bits.
@@ -58,7 +58,7 @@ struct Span {
   float* weights;      // [queries, H, Stride()]
   float* denominator;  // [queries, H]
   float* out;
-  int64_t parts;      // that the keys are divided into, blocks beside each other
+  int64_t parts;      // that the keys are divided into, each with a block
   float4* partial;    // sums of the blocks that share a tile, where there are several parts
   uint32_t* tickets;  // of those blocks
 
@@ -70,7 +70,7 @@ struct Span {
   __host__ __device__ int64_t End(int64_t i) const { return Own() + (i / kTile + 1) * kTile; }
 };
 
-// A block a query and head.
+// Each query and head has a block.
 __global__ void __launch_bounds__(kWeightThreads) PrefillWeightsKernel(Span args) {
   struct Shared {
     float partial[kWeightThreads / kWarp];
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kWeightThreads) PrefillWeightsKernel(Span args
   if (threadIdx.x == 0) args.denominator[row] = sum;
 }
 
-// Terms of a weight, of an element of U and of a value of the type that the window holds.
+// How many terms a weight, an element of U and a value of the type that the window holds have.
 template <typename T>
 struct TermsOf {
   static constexpr int kWeight = 3, kSum = 3, kValue = 3;
@@ -146,7 +146,7 @@ struct Carried {
   float4 value[kPairs * kTile / 4 / kThreads][2];  // rows 2 p and 2 p + 1
 };
 
-// Four columns from `column` on of a row of `values`, zero beyond.
+// Loads four columns from `column` on of a row of `values` columns, zero beyond.
 template <typename T>
 __device__ inline float4 LoadColumns(const T* row, int64_t column, int64_t values) {
   if (column + 4 <= values && values % 4 == 0) {
@@ -161,7 +161,7 @@ __device__ inline float4 LoadColumns(const T* row, int64_t column, int64_t value
   return {at(column), at(column + 1), at(column + 2), at(column + 3)};
 }
 
-// Values pass through the window's type, wherever they lie.
+// Values as the window's type holds them, wherever they come from.
 template <typename T>
 __device__ inline float4 Stored(float4 v) {
   const auto stored = [](float x) {
@@ -172,7 +172,7 @@ __device__ inline float4 Stored(float4 v) {
   return {stored(v.x), stored(v.y), stored(v.z), stored(v.w)};
 }
 
-// 64 queries from 64 blockIdx.y / H on, 64 columns, a part of the keys.
+// Computes 64 queries from 64 * (blockIdx.y / H) on, 64 columns, for a part of the keys.
 template <typename T>
 __global__ void __launch_bounds__(kThreads, TermsOf<T>::kWeight == 3 ? 2 : 3)
     PrefillValuesKernel(Span args) {
@@ -265,7 +265,7 @@ __global__ void __launch_bounds__(kThreads, TermsOf<T>::kWeight == 3 ? 2 : 3)
 
   const int lane_row = LaneId() / 4, lane_pair = LaneId() % 4;
   const int warp_query = WarpId() / 2 * kWarpTile, warp_column = WarpId() % 2 * kWarpTile;
-  // Rows and columns of this warp's instructions that are there at all.
+  // Which rows and columns of this warp's instructions exist at all.
   const bool has_rows[2] = {first_query + warp_query < args.queries,
                             first_query + warp_query + 16 < args.queries};
   const int64_t columns_left = values - first_column - warp_column;
@@ -369,7 +369,8 @@ int64_t ColumnTiles(const VqShape& shape) { return (shape.value + kTile - 1) / k
 // Blocks for a whole span that keep a large GPU (132 to 148 multiprocessors) at work, two each.
 constexpr int64_t kEnoughBlocks = 264;
 
-// Parts of the keys: until there are enough blocks for a whole span, at most four.
+// Into how many parts the keys are divided: as many as it takes to have enough blocks for a whole
+// span, at most four.
 int64_t PartsFor(const VqShape& shape, int64_t heads) {
   const int64_t blocks = ColumnTiles(shape) * heads * (kVqPrefillSpan / kTile);
   return std::clamp<int64_t>((kEnoughBlocks + blocks - 1) / blocks, 1, 4);

@@ -1,12 +1,13 @@
-// Values of the rows of a list (vq_choose_rows.cu), of the int8 copy or exact.
+// Reads the values of the rows of a list (vq_choose_rows.cu), those of the int8 copy or the exact
+// ones.
 //
-// One kernel: a block takes 64 rows of the list and 512 columns of the copy, or 128 exact ones, 16
-// bytes a lane, all on their way before the first is used, and multiplies them with the weights of
-// every head that shares them; the last block to arrive adds the partial sums of the blocks in
-// their order. Bytes per session and key/value head: 17/16 V a row of the copy that is read, 4 V
-// and 2 or 4 V an exact one. A session's list alone decides on its splits: its bits do not depend
-// on N. The grid is that of a list of all rows, so that a recorded step holds; blocks behind the
-// end of the list have nothing to do.
+// There is one kernel. A block takes 64 rows of the list and 512 columns of the copy, or 128 exact
+// ones, 16 bytes for each lane. It starts all loads before the first is used, and multiplies the
+// rows with the weights of every head that shares them. The last block to arrive adds the partial
+// sums of the blocks in their order. Bytes per session and key/value head: 17/16 V for a row of the
+// copy that is read; 4 V for an exact row of U, and 2 or 4 V for one of the window. Splits follow
+// from a session's list alone: its bits do not depend on N. The grid is that of a list of all rows,
+// so that a recorded step fits any list; blocks behind the end of the list have nothing to do.
 #include "kernels/cuda/common/int8.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/common/tickets.cuh"
@@ -58,7 +59,7 @@ struct CopiedRow {
 };
 static_assert(kVqScaleColumns % CopiedRow::kPerLane == 0);
 
-// And of an exact row, where the window holds T.
+// A lane's columns of an exact row, where the window holds T.
 template <typename T>
 struct ExactRow {
   static constexpr int kPerLane = 4;
@@ -90,8 +91,8 @@ __host__ __device__ inline int64_t ColumnBlocks(const VqShape& shape) {
   return (shape.value + kColumns - 1) / kColumns;
 }
 
-// Sums of a block lie in its order of columns: the first of every lane, then the second of every
-// lane, and so on. kAligned: V is a multiple of Row::kPerLane.
+// The sums of a block lie in this order of columns: the first of every lane, then the second of
+// every lane, and so on. kAligned: V is a multiple of Row::kPerLane.
 template <typename Row, bool kAligned>
 __global__ void __launch_bounds__(kReadThreads) ReducedValuesKernel(VqReduced args) {
   constexpr int kPerLane = Row::kPerLane, kColumns = kWarp * kPerLane;
@@ -130,8 +131,8 @@ __global__ void __launch_bounds__(kReadThreads) ReducedValuesKernel(VqReduced ar
   if (blockIdx.x == 0 && threadIdx.x == 0) EnterCode(decode, n, g);
   const int64_t length = args.length[unit], used = (length + kReadRows - 1) / kReadRows;
   if (split >= used) return;
-  // Behind the end of the list its last row once more, with weight 0, and behind the end of a row
-  // its first column, which is not added up: all loads are on their way before the first is used.
+  // Behind the end of the list its last row is read once more, with weight 0, and behind the end of
+  // a row its first columns, which are not added up. So all loads start before the first is used.
   const int64_t left = length - split * kReadRows;
   for (int i = static_cast<int>(threadIdx.x); i < kReadRows; i += kReadThreads) {
     shared.row[i] = args.list[unit * rows + split * kReadRows + (i < left ? i : left - 1)];
@@ -178,7 +179,7 @@ __global__ void __launch_bounds__(kReadThreads) ReducedValuesKernel(VqReduced ar
   }
 }
 
-// Sets what the kernels leave to one another, and runs them.
+// Takes the memory for what the kernels leave to one another, and runs them.
 template <typename Row>
 absl::Status Read(Device& device, VqReduced& args, int64_t sessions) {
   constexpr bool kCopy = std::is_same_v<Row, CopiedRow>;

@@ -11,11 +11,11 @@ namespace tvq::TVQ_CUDA {
 
 struct VqReduced {
   VqDecode decode;  // weights: what a row as it is read is multiplied with
-  float* shares;    // [N, H, S + W] of the softmax; of the copy they are the weights
+  float* shares;    // [N, H, S + W] of the softmax; for the copy they are the weights
   float skip_mass;
   float* threshold;     // [N, H] the head needs no smaller shares
   uint8_t* kept;        // [N, G, S + W] whether a row is read
-  int32_t* list;        // [N, G, S + W] those that are, in order
+  int32_t* list;        // [N, G, S + W] the rows that are read, in order
   int32_t* length;      // [N, G] of the list
   float* skipped_mass;  // [N, H], or null
   int32_t* row_reads;   // [N, G, 2], or null
@@ -24,7 +24,7 @@ struct VqReduced {
   __host__ __device__ int64_t SharedBy() const { return decode.heads / KvHeads(); }
 };
 
-// Of `decode` what the caller gave is set; the memory of intermediates is not.
+// In `decode` what the caller gave is set; the memory of intermediates is not.
 inline VqReduced MakeReduced(const VqDecodeAttentionArgs& args, const VqDecode& decode) {
   return {.decode = decode,
           .skip_mass = args.skip_mass,
@@ -32,8 +32,8 @@ inline VqReduced MakeReduced(const VqDecodeAttentionArgs& args, const VqDecode& 
           .row_reads = args.row_reads.data};
 }
 
-// Lets the positions enter their states, and leaves weights, denominators, and the list of the rows
-// that are needed of each session and key/value head.
+// Appends the positions' values to their states, and computes weights, denominators, and the list
+// of the rows that each session and key/value head needs.
 absl::Status ChooseVqRows(Device& device, const VqReduced& args, int64_t sessions);
 
 }  // namespace tvq::TVQ_CUDA

@@ -1,8 +1,9 @@
-// What stands for keys in attention by products of features (ops/attention/linear_attention.h):
-// each head's x, by itself or compared with rows R_s of a table per key/value head. With rows the
-// features of a query are exp(x . R_s), of which HeadScores gives the exponents.
+// The features that stand for keys in linear attention (ops/attention/linear_attention.h). They are
+// made of each head's x, alone or together with the rows R_s of a table; each key/value head has
+// its own table. With rows, the features of a query are exp(x . R_s), whose exponents HeadScores
+// computes.
 //
-// * kEluPlusOne: out_i = x_i + 1 where x_i > 0, e^x_i elsewhere; F = K, no rows; queries, too
+// * kEluPlusOne: out_i = x_i + 1 where x_i > 0, e^x_i elsewhere; F = K, no rows; for queries, too
 // * kSoftAssignment: out_s = softmax_s(-|x - R_s|^2 / (2 sigma^2))
 // * kPositive: out_s = exp(x . R_s - |x|^2 / 2)
 //
@@ -19,7 +20,8 @@ namespace tvq {
 
 enum class FeatureMap : uint8_t { kEluPlusOne, kSoftAssignment, kPositive };
 
-// The bits of a head depend on that head alone. N*P*F exponentials, 2*N*P*F*K operations with rows.
+// The bits of a head depend on that head alone. The cost is N*P*F exponentials and, with rows,
+// 2*N*P*F*K operations.
 struct FeaturesArgs {
   FeatureMap map = FeatureMap::kEluPlusOne;
   Tensor<const float, 3> x;        // [N, P, K]

@@ -13,8 +13,8 @@
 
 namespace tvq {
 
-// Keys [P,S,K] in the layout of the device that packed them. Beside them [P,S] what VqAssign takes
-// off their scores: |key|^2 / 2, or the halves of other norms that were put there.
+// Keys [P,S,K] in the layout of the device that packed them. `half_norm` [P,S] is what VqAssign
+// subtracts from their scores: |key|^2 / 2, unless the caller put halves of other norms there.
 struct HeadKeys {
   int64_t heads = 0;
   int64_t rows = 0;
@@ -24,7 +24,7 @@ struct HeadKeys {
 };
 
 struct PackHeadKeysArgs {
-  Tensor<const float, 3> keys;  // [P,S,K] in host memory, each above 0
+  Tensor<const float, 3> keys;  // [P,S,K] in host memory, each dimension above 0
   HeadKeys* packed = nullptr;
 };
 
@@ -42,9 +42,9 @@ struct VqAssignArgs {
   Matrix<int32_t> codes;
 };
 
-// What attention over codes asks of a layer's queries and keys, with the bits of the three ops: the
-// scores of N rows of queries for all codes and, unless `position_scores` has no keys, all
-// distances, and the codes of N rows of keys.
+// What attention over codes needs of a layer's queries and keys: the scores of N rows of queries
+// for all codes and, unless `position_scores` has no keys, for all distances, and the codes of N
+// rows of keys. The bits are those of three separate ops.
 struct VqScoresArgs {
   HeadScoresArgs code_scores;
   HeadScoresArgs position_scores;

@@ -1,5 +1,5 @@
-// Keys lie in panels of so many positions, a vector for each number of a key, which is what
-// products with queries read.
+// Keys lie in panels of kKeyPanel positions. For each number of a key a panel has a vector with
+// that number of all its positions, since products with queries read keys in this order.
 #ifndef TVQ_KERNELS_OPS_ATTENTION_KEY_PANELS_H_
 #define TVQ_KERNELS_OPS_ATTENTION_KEY_PANELS_H_
 

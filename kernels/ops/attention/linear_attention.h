@@ -4,13 +4,14 @@
 //   A_i = sum_{j<=i} k_j v_j^T   [F, V]     b_i = sum_{j<=i} k_j   [F]
 //   o_i = q_i^T A_i / (q_i . b_i)           [V], an average of the v_j with weights q_i . k_j
 //
-// q and k are features, none below 0 (ops/attention/features.h). With `query_exponents` q is what a
-// query's features are exponentials of: feature s is e^(q_s - m), m being the largest q_s of the s
-// that keys up to this position have reached (b_s >= kLeastReached); a factor common to a query's
-// features cancels. The others are 0 and do not decide m, however large they are.
+// q and k are features, none below 0 (ops/attention/features.h). With `query_exponents`, q holds
+// the exponents of a query's features: feature s is e^(q_s - m), where m is the largest q_s among
+// the features that keys up to this position have reached (b_s >= kLeastReached). The common factor
+// e^-m cancels. Features that no key has reached are 0, and their q_s does not count for m, however
+// large it is.
 //
-// Where every product of features is below the smallest float32, o_i is 0/0, NaN; of exponents,
-// where no feature is reached.
+// Where every product of features is below the smallest float32, o_i is 0/0, NaN; with
+// `query_exponents`, where no feature is reached.
 #ifndef TVQ_KERNELS_OPS_ATTENTION_LINEAR_ATTENTION_H_
 #define TVQ_KERNELS_OPS_ATTENTION_LINEAR_ATTENTION_H_
 
@@ -21,14 +22,15 @@
 
 namespace tvq {
 
-// Below it float32 is subnormal, without the precision of a weight, and so are products with it.
+// Numbers below this are subnormal in float32, and so are products with them: too imprecise for a
+// weight.
 inline constexpr float kLeastReached = std::numeric_limits<float>::min();
 
 // One session's state in one layer, zero for a new session. G key/value heads, F features, V
 // values.
 //
 // A and b are unevaluated pairs of float32, sum + carry (Dekker's two-sum on every addition, exact
-// to about 48 bits), so that they hold to 1e-6 of the mean term after 1e8 positions; attention
+// to about 48 bits), so that they are exact to 1e-6 of the mean term after 1e8 positions; attention
 // reads `sum` alone.
 struct LinearState {
   float* key_value_sum = nullptr;    // [G, F, V]   A
@@ -36,7 +38,7 @@ struct LinearState {
   float* key_sum = nullptr;          // [G, F]      b
   float* key_carry = nullptr;        // [G, F]
 
-  // Of no session: all of it is null.
+  // True for the state of no session: all pointers are null.
   constexpr bool none() const { return key_value_sum == nullptr; }
 };
 
@@ -46,9 +48,9 @@ struct LinearShape {
   int64_t value = 0;     // V
 };
 
-// One new position for each of N sessions; no state twice. Adds k v^T and k, then attends. A
-// session's result does not depend on N. A row whose state is none fills up the batch: its row of
-// `out` is zero.
+// One new position for each of N sessions; no state may occur twice. Adds k v^T and k, then
+// attends. A session's result does not depend on N. A row whose state is none fills up the batch:
+// its row of `out` is zero.
 //
 // Bytes per session and key/value head: both halves of A are read and written, 16 F V.
 struct LinearDecodeAttentionArgs {

@@ -9,7 +9,7 @@ namespace tvq {
 
 absl::Status CheckKeyValueShape(const char* op, const KeyValueShape& shape, int64_t offset);
 
-// `pages` reach position `last`. Reads them: host memory.
+// Checks that `pages` reach position `last`. Reads the list of pages, which must be in host memory.
 absl::Status CheckPages(const char* op, const KeyValuePages& pages, int64_t last);
 
 }  // namespace tvq

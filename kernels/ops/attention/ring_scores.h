@@ -6,10 +6,10 @@
 //   code_score[n,h,S-1] = q_sink[n,h] . sink_key             the key of position 0
 //   position_score[n,h,d] = q[n,h] . k_(i-d) - code_score[n,h,z_(i-d)]      d = 0..min(i, W-1)
 //
-// i the row's position, z codes of positions, k their keys as they are stored. Position scores of
-// distances that there are not are not written. Both ops write the rows' keys to the state, the
-// sink's with position 0, and nothing else of it: VQ attention takes codes and values. A row's bits
-// depend on neither the other rows nor the op.
+// i is the row's position, z_p the code of position p, k_p its key as it is stored. Position scores
+// of distances above i are not written. Both ops write the rows' keys to the state, and with
+// position 0 the sink's key; they write nothing else, since VQ attention writes codes and values. A
+// row's bits depend neither on the other rows nor on which op computes it.
 #ifndef TVQ_KERNELS_OPS_ATTENTION_RING_SCORES_H_
 #define TVQ_KERNELS_OPS_ATTENTION_RING_SCORES_H_
 
@@ -19,24 +19,24 @@
 
 namespace tvq {
 
-// W is a multiple of so many positions.
+// W is a multiple of this many positions.
 inline constexpr int64_t kRingStep = 64;
 
-// What the rows of both ops bring, and what is made of it. N rows.
+// What both ops take and give for N rows.
 struct RingRows {
   Vector<const float> bias;          // [H]
   Tensor<const float, 3> q;          // [N, H, K] turned by position, G divides H
   Tensor<const float, 3> q_sink;     // [N, H, K]
   Tensor<const float, 3> k;          // [N, G, K] turned by position
   Tensor<const float, 3> k_plain;    // [N, G, K] not turned
-  Matrix<int32_t> codes;             // [N, G] in [0, S - 1); of position 0 they become S - 1
-  Tensor<float, 3> code_scores;      // [N, H, S]: far, whose last are overwritten, and the result
+  Matrix<int32_t> codes;             // [N, G] in [0, S - 1); those of position 0 are set to S - 1
+  Tensor<float, 3> code_scores;      // [N, H, S] in: far, but the last column; out: result
   Tensor<float, 3> position_scores;  // [N, H, W] out
 };
 
-// One new position for each of N sessions, or consecutive ones of a state, one row behind the
-// other, as for VqDecodeAttention, which must follow before the state is used again. Keeps the keys
-// that it overwrites in VqState::undo. Nothing is written of a row whose state is none.
+// One new position for each of N sessions, or several rows of one state as for VqDecodeAttention.
+// That op must follow before the state is used again. The keys that are overwritten are kept in
+// VqState::undo if there is one. Nothing is written for a row whose state is none.
 struct RingDecodeScoresArgs {
   VqShape shape;
   Vector<const VqState> states;     // [N]

@@ -4,13 +4,13 @@
 //              = q_i . k_j                           if i-j >= W
 //   o_i = softmax_{j<=i}(score) V
 //
-// q comes with what is added to it for content (u) and with its scale, and position scores come by
-// distance, as for VQ attention (kernels/ops/attention/head_scores.h), whose softmax form this is:
-// keys in place of their codewords. W = 0: no position scores.
+// q already has its scale and the content bias u, and position scores are ordered by distance, as
+// for VQ attention (kernels/ops/attention/head_scores.h). This is VQ attention with keys in place
+// of their codewords. W = 0: there are no position scores.
 //
-// Softmax is computed online, a tile of keys at a time: no more scores than a tile's are ever in
-// memory. Tiles start at absolute positions, so that a position's bits in decode depend on neither
-// the batch nor the threads, and in prefill not even on how positions were cut into calls.
+// Softmax is computed online, a tile of keys at a time: only the scores of one tile are in memory
+// at a time. Tiles start at absolute positions, so that a position's bits in decode depend on
+// neither the batch nor the threads, and in prefill not even on how positions were cut into calls.
 #ifndef TVQ_KERNELS_OPS_ATTENTION_SOFTMAX_ATTENTION_H_
 #define TVQ_KERNELS_OPS_ATTENTION_SOFTMAX_ATTENTION_H_
 
@@ -23,33 +23,34 @@ namespace tvq {
 // Positions of a page.
 inline constexpr int64_t kKeyValuePage = 256;
 
-// G key/value heads, K keys, V values, and how one layer's part of a page lies in memory:
+// G key/value heads, keys of K numbers, values of V, and how one layer's part of a page lies in
+// memory:
 //
 //   keys [G, 256/16, K, 16]     values [G, 256, V]     of `dtype`, float32 or bfloat16
 //
-// Keys lie in panels of 16 positions, a vector for each of the K, which is what products with
-// queries read; values lie in rows.
+// Keys lie in panels of 16 positions, with a vector for each of the K numbers, since products with
+// queries read them in this order. Values lie in rows.
 struct KeyValueShape {
   int64_t kv_heads = 0;  // G
   int64_t key = 0;       // K
   int64_t value = 0;     // V
   DType dtype = DType::kFloat32;
 
-  // In elements from the start of the layer's keys: key `i` of the position in `slot` = position %
-  // 256. The next key of the position lies kKeyPanel elements further on.
+  // Where number `i` of a key lies, in elements from the start of the layer's keys; `slot` is
+  // position % 256. The next number of the key lies kKeyPanel elements further on.
   constexpr int64_t KeyIndex(int64_t g, int64_t slot, int64_t i) const {
     return ((g * kKeyValuePage + slot / kKeyPanel * kKeyPanel) * key) + i * kKeyPanel +
            slot % kKeyPanel;
   }
-  // In elements from the start of the layer's values, ValueOffset() bytes behind its keys: the V
-  // values of a position.
+  // Where the V values of a position begin, in elements from the start of the layer's values, which
+  // lie ValueOffset() bytes behind the start of its keys.
   constexpr int64_t ValueIndex(int64_t g, int64_t slot) const {
     return (g * kKeyValuePage + slot) * value;
   }
   constexpr int64_t ValueOffset() const {
     return kv_heads * kKeyValuePage * key * static_cast<int64_t>(SizeOf(dtype));
   }
-  // Of one layer in a page: a multiple of 64.
+  // Bytes of one layer in a page: a multiple of 64.
   constexpr int64_t LayerBytes() const {
     return kv_heads * kKeyValuePage * (key + value) * static_cast<int64_t>(SizeOf(dtype));
   }
@@ -62,16 +63,16 @@ struct KeyValuePages {
   void* const* pages = nullptr;  // [count], in device memory as the pages are
   int64_t count = 0;
 
-  // Of no session.
+  // True for the pages of no session.
   constexpr bool none() const { return pages == nullptr; }
 };
 
-// One new position for each of N sessions of whatever lengths. Where the host reads the device's
-// memory, several rows may be of one session, at different positions; else no page is written
-// twice. Writes k and v at positions[n], rounded to the shape's dtype, of all rows, then attends to
-// positions 0 to positions[n] as they are stored. A session's result does not depend on N. A row
-// whose pages are none fills up the batch: its row of `out` is zero. INVALID_ARGUMENT when a
-// session's pages do not reach its position (on devices whose memory the host reads).
+// One new position for each of N sessions of any lengths. On devices whose memory the host reads,
+// several rows may be of one session, at different positions; on others no two rows may write one
+// page. First writes k and v of all rows, at positions[n], rounded to the shape's dtype. Then each
+// row attends to positions 0 to positions[n] as they are stored. A session's result does not depend
+// on N. A row whose pages are none fills up the batch: its row of `out` is zero. INVALID_ARGUMENT
+// when a session's pages do not reach its position (on devices whose memory the host reads).
 //
 // Bytes per session and key/value head: (positions[n] + 1) (K + V) elements, once for all query
 // heads that share it.

@@ -1,12 +1,13 @@
-// Scores of recent positions whose keys are turned by distance (ReRoPE), less what the same
-// positions score beyond the reach, so that VQ attention can add them as position scores:
+// Scores of recent positions whose keys are turned by distance (ReRoPE), minus what the same
+// positions would score beyond the reach, so that VQ attention can add them as position scores:
 //
 //   out[n,h,d] = q[n,h] . (Rot(d) - Rot(M)) C[g, z_(i-d)]     d = 0..M, i the row's position
 //              = 0                                             where i < d
 //
-// g = h / (H/G), z codes of positions. Rot(d) turns entries c and K/2 + c of a key by an angle of
-// their own for each distance; `turns` [W, K] has cos - cos(M) of these angles in the first half of
-// a row and sin - sin(M) in the second (models/runtime has the angles).
+// g = h / (H/G), and z_p is the code of position p. Rot(d) turns entries c and K/2 + c of a key by
+// an angle that depends on c and d. In row d of `turns` [W, K] the first half has the cosines of
+// these angles minus those of the angles of distance M, and the second half the same of their sines
+// (models/runtime has the angles).
 //
 // A row's order of sums depends on K alone.
 #ifndef TVQ_KERNELS_OPS_ATTENTION_TURNED_SCORES_H_
@@ -25,8 +26,8 @@ struct TurnedKeys {
   Matrix<const float> turns;        // [W, K]
 };
 
-// One new position for each of N sessions, which their states do not have yet; or consecutive ones
-// of a state, one row behind the other, as for VqDecodeAttention. A row whose state is none is 0.
+// One new position for each of N sessions, which their states do not have yet; or several rows of
+// one state as for VqDecodeAttention. A row of `out` whose state is none is 0.
 struct TurnedDecodeScoresArgs {
   TurnedKeys keys;
   Vector<const VqState> states;     // [N]

@@ -13,9 +13,9 @@
 
 namespace tvq {
 
-// One text's in one layer, zero before the first position. G key/value heads, S codes, V values. U
-// is an unevaluated pair of float32 (Dekker's two-sum on every addition); attention reads `sum`
-// alone.
+// The sums of one text in one layer, zero before the first position. G key/value heads, S codes, V
+// values. U is an unevaluated pair of float32 (Dekker's two-sum on every addition); attention reads
+// `sum` alone.
 struct CodeSums {
   float* sum = nullptr;      // [G, S, V]   U
   float* carry = nullptr;    // [G, S, V]
@@ -36,8 +36,8 @@ struct VqCollectArgs {
   Tensor<const float, 3> v;     // [T, G, V]
 };
 
-// T queries; a query's bits depend on itself and the sums alone. Something was collected before.
-// One maximum is subtracted over the codes with n[s] > 0. 2 S V operations a query head.
+// T queries; a query's bits depend on itself and the sums alone. The sums must hold at least one
+// position. One maximum is subtracted over the codes with n[s] > 0. 2 S V operations a query head.
 struct VqEncoderAttentionArgs {
   CodeSumsShape shape;
   CodeSums sums;
