@@ -1,6 +1,6 @@
-"""Commands and modules of models that are converted."""
+"""Commands and modules for converted models."""
 
 import os
 
-# Before numpy is imported: OpenBLAS would share matrices of one head among cores, and wait more than compute (cores.py).
+# Set before numpy is imported: OpenBLAS would divide matrices of one head among cores, and wait more than compute (cores.py).
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -1,8 +1,8 @@
 """Attention of one kv head, in blocks of queries.
 
-In its quadratic form every query meets every key before it. Three kinds of scores, each a callable
-(begin, end) -> [r, end - begin, end], of the queries of a block and all keys before its end, -infinity of keys ahead of a
-query. README.md has the formulas. attend_by_sums() is the same in time that is linear in the tokens.
+In the quadratic form every query is multiplied with every key up to its own position. There are three kinds of scores. Each is a
+callable (begin, end) -> [r, end - begin, end], for the queries begin..end-1 of a block and all keys before `end`; the score of a
+key at a later position than its query is -infinity. README.md has the formulas. attend_by_sums() takes linear time.
 """
 
 from typing import Callable, NamedTuple
@@ -12,11 +12,11 @@ import torch
 from models.conversion.rotation import Positions
 from models.conversion.rounding import rounded
 
-BLOCK = 128  # queries at a time: at 12,000 keys the scores of three query heads take 37 MB
+BLOCK = 128  # queries at a time: with 12,000 keys the scores of three query heads take 37 MB
 
 
 class Heads(NamedTuple):
-    """A kv head and the r query heads that read it, after biases and norms, before rotation."""
+    """Queries, keys and values of a kv head and the r query heads that read it, after biases and norms, before rotation."""
 
     queries: torch.Tensor  # [r, T, K]
     keys: torch.Tensor  # [T, K]
@@ -28,7 +28,7 @@ class Heads(NamedTuple):
 
 
 class Scorer(NamedTuple):
-    """How a kv head scores keys by their codes; map and bias are of the query heads that read it."""
+    """How keys of a kv head are scored by their codes. map and bias are for the query heads that read it."""
 
     words: torch.Tensor  # C [S, K]
     map: torch.Tensor  # M [r, K, K]
@@ -36,7 +36,7 @@ class Scorer(NamedTuple):
 
 
 def attend(values: torch.Tensor, scores: Callable) -> torch.Tensor:
-    """values [T, K], as the state has them -> [r, T, K]"""
+    """values [T, K], rounded as in the state; scores: see above -> [r, T, K]"""
     length = len(values)
     blocks = []
     for begin in range(0, length, BLOCK):
@@ -47,7 +47,8 @@ def attend(values: torch.Tensor, scores: Callable) -> torch.Tensor:
 
 def attend_by_sums(heads: Heads, values: torch.Tensor, positions: Positions, state: torch.dtype, ring: int, scorer: Scorer,
                    codes: torch.Tensor) -> torch.Tensor:
-    """attend() with coded_beyond_ring(): keys that no query of a block has in its ring are met as one sum of values a code."""
+    """attend() with coded_beyond_ring() in linear time: positions that no query of a block has in its ring enter as one sum of
+    values for each code."""
     exact, by_code = all_exact(heads, positions, state), scores_by_code(heads, positions, ring, scorer)
     words = len(scorer.words) + 1
     counts, sums, summed = values.new_zeros(words), values.new_zeros(words, values.shape[-1]), 0
@@ -71,7 +72,8 @@ def distances(begin: int, end: int, first_key: int, last_key: int) -> torch.Tens
 
 
 def without_ahead(scores: torch.Tensor, begin: int, end: int) -> torch.Tensor:
-    """Scores of queries from begin to end, whose last key is that of the last query."""
+    """scores [..., n, keys] of the queries begin..end-1; the last key is that of the last query. Keys at later positions than a
+    query get -infinity."""
     return scores.masked_fill(distances(begin, end, end - scores.shape[-1], end) < 0, -torch.inf)
 
 
@@ -84,7 +86,7 @@ def all_exact(heads: Heads, positions: Positions, state: torch.dtype) -> Callabl
 
 def coded_beyond_ring(heads: Heads, positions: Positions, state: torch.dtype, ring: int, scorer: Scorer,
                       codes: torch.Tensor) -> Callable:
-    """The last `ring` keys exactly, those before by their codes [T]."""
+    """The last `ring` keys are scored exactly, those before by their codes [T]."""
     exact, by_code = all_exact(heads, positions, state), scores_by_code(heads, positions, ring, scorer)
 
     def scores(begin: int, end: int) -> torch.Tensor:
@@ -97,7 +99,7 @@ def coded_beyond_ring(heads: Heads, positions: Positions, state: torch.dtype, ri
 
 
 def scores_by_code(heads: Heads, positions: Positions, ring: int, scorer: Scorer) -> Callable:
-    """(begin, end) -> [r, end - begin, S + 1]; the last is of the sink."""
+    """-> a callable (begin, end) -> [r, end - begin, S + 1], the scores of codes; the last is that of the sink."""
     far = positions.beyond(ring).of(heads.queries) @ scorer.map * heads.factor
     sink = positions.at(ring).of(heads.queries) @ heads.keys[0] * heads.factor  # [r, T]
     return lambda begin, end: torch.cat([far[:, begin:end] @ scorer.words.T + scorer.bias[:, None, None],
@@ -105,19 +107,21 @@ def scores_by_code(heads: Heads, positions: Positions, ring: int, scorer: Scorer
 
 
 def kept_by(begin: int, end: int, ring: int) -> tuple:
-    """-> (the oldest key that the first query of a block has in its ring, that of the last one)"""
+    """-> (the oldest key in the ring of a block's first query, the oldest key in the ring of its last query)"""
     return max(0, begin - ring + 1), max(0, end - ring)
 
 
 def mixed_scores(by_code: torch.Tensor, near: torch.Tensor, codes: torch.Tensor, begin: int, end: int, first: int,
                  ring: int) -> torch.Tensor:
-    """Of keys from `first` on. near [r, n, end - first]; `codes` are of those that not all queries have in their ring."""
+    """The scores of keys from `first` on: exact within a query's ring, by code beyond it. near [r, n, end - first] has the exact
+    ones; `codes` are those of the first keys, which not all queries have in their ring."""
     beyond = distances(begin, end, first, first + len(codes)) >= ring
     return torch.cat([torch.where(beyond, by_code.index_select(-1, codes), near[..., :len(codes)]), near[..., len(codes):]], -1)
 
 
 def all_kept(heads: Heads, positions: Positions, state: torch.dtype, ring: int) -> Callable:
-    """Keys are kept for ever, rotated and not. Queries from the trained context on meet those beyond the ring by the mean."""
+    """All keys are kept, rotated and not rotated. Queries from the trained context on meet keys beyond the ring by the mean of
+    rotations (rotation.py)."""
     exact, kept = all_exact(heads, positions, state), rounded(heads.keys, state)
     far = positions.beyond(ring).of(heads.queries) * heads.factor
 

@@ -1,6 +1,6 @@
-"""What a softmax model's layers see of some texts: queries, keys and values of one layer after the other.
+"""Queries, keys and values of a softmax model for some texts, layer after layer.
 
-No more than one layer's are ever in memory, beside the rows [T, D] of each text ahead of it.
+Only those of one layer are in memory at a time, and the rows [T, D] of each text before that layer.
 """
 
 from typing import Iterator, List, NamedTuple
@@ -14,14 +14,14 @@ from models.conversion.rotation import Positions
 
 
 class Seen(NamedTuple):
-    """By one layer."""
+    """What one layer sees of the texts."""
 
     number: int
     texts: List[List[Heads]]  # by text and kv head
 
 
 class Calibration:
-    """`model` has no conversion. Each of `texts` [T] begins a context. `layer` and `rows`: where an earlier one stood."""
+    """`model` must not be converted. Each of `texts` [T] begins a context. `layer` and `rows` continue an earlier calibration."""
 
     def __init__(self, model: Model, texts: List[torch.Tensor], context: int, layer: int = 0, rows: List[torch.Tensor] = None):
         self.model, self.layer = model, layer
@@ -30,7 +30,7 @@ class Calibration:
             self.rows = rows or [model.model.embed_tokens(text) for text in texts]
 
     def __iter__(self) -> Iterator[Seen]:
-        """A layer after the other; advance() goes from one to the next."""
+        """Yields what each layer sees. The caller must call advance() to go on to the next layer."""
         while self.layer < self.model.config.layers:
             layer = self.model.model.layers[self.layer]
             with torch.no_grad():

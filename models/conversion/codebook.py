@@ -2,7 +2,7 @@
 
 import torch
 
-ROWS = 1024  # of keys at a time
+ROWS = 1024  # keys at a time
 
 
 @torch.no_grad()
@@ -14,7 +14,7 @@ def nearest(keys: torch.Tensor, assign: torch.Tensor, metric: torch.Tensor) -> t
 
 
 def codes_of(keys: torch.Tensor, assign: torch.Tensor, metric: torch.Tensor) -> torch.Tensor:
-    """The codes of a sequence from its beginning: position 0, the sink, has code S."""
+    """The codes of a sequence from position 0 on. Position 0, the sink, has code S."""
     codes = nearest(keys, assign, metric)
     codes[0] = len(assign)
     return codes

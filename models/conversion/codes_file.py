@@ -1,4 +1,4 @@
-"""The codes that a conversion has found: a safetensors file, float16 or float32, per layer N
+"""The codes that a conversion has found: a safetensors file, float16 or float32, with these tensors for each layer N
 
     layers.N.assign  [G, S, K]    layers.N.metric  [G, K, K]    layers.N.score  [G, S, K]
     layers.N.map     [H, K, K]    layers.N.bias    [H]
@@ -21,7 +21,7 @@ class CodesError(ValueError):
 
 
 def save_codes(path, tensors: dict) -> None:
-    """float32 arrays by name: rounded to float16, but for those with numbers that are too large for it."""
+    """Writes float32 arrays by name. They are rounded to float16, except those with numbers too large for float16."""
     with np.errstate(over="ignore"):
         halves = {name: values.astype(np.float16) for name, values in tensors.items()}
     safetensors.save(path, {name: half if np.isfinite(half).all() else tensors[name] for name, half in halves.items()})

@@ -1,7 +1,8 @@
 """Codewords that keys are assigned to: weighted k-means in the metric of the queries that meet far keys.
 
-The metric is the root of those queries' second moments, so that a distance is the mean square of what a score is off. A key
-weighs as much as the attention that it receives from beyond the ring. For all query heads of one kv head together.
+The metric is the root of those queries' second moments, so that a squared distance is the mean squared error of a score. The
+weight of a key is the attention that it receives from queries for which it is beyond the ring. All query heads of a kv head count
+together.
 """
 
 from typing import NamedTuple
@@ -12,11 +13,11 @@ from models.conversion.attention import Heads
 from models.conversion.codebook import nearest
 from models.conversion.rotation import Positions
 
-RIDGE = 1e-3  # of the mean eigenvalue: directions that no query has keep a little weight
-FLOOR = 1e-2  # of the mean weight: keys that nobody attends to have codes, too
+RIDGE = 1e-3  # times the mean eigenvalue: directions that no query has keep a little weight
+FLOOR = 1e-2  # times the mean weight: keys that no query attends to have codes, too
 ROUNDS = 8
-QUERIES = 80  # of a text, at which it is seen what keys receive
-KEYS = 1 << 14  # that words are found for at most: every other, or every third, of more
+QUERIES = 80  # queries of a text whose attention is measured for the weights of keys
+KEYS = 1 << 14  # the most keys that are clustered; of more every second, or every third, and so on
 
 
 class Words(NamedTuple):
@@ -25,20 +26,21 @@ class Words(NamedTuple):
 
 
 def root(moments: torch.Tensor) -> torch.Tensor:
-    """The symmetric root of [K, K] with a ridge, in float64."""
+    """The symmetric square root of a matrix [K, K] with a ridge, in float64."""
     values, vectors = torch.linalg.eigh(moments.double())
     values = values.clamp(min=0)
     return (vectors * (values + RIDGE * values.mean()).sqrt()) @ vectors.T
 
 
 def metric_of(texts: list, positions: list, ring: int) -> torch.Tensor:
-    """Of Heads of some texts: the metric of their far queries."""
+    """The metric P of a kv head by its far queries; `texts` has its Heads for each text."""
     far = torch.cat([at.beyond(ring).of(heads.queries)[:, ring:].flatten(0, 1) for heads, at in zip(texts, positions)]).double()
     return root(far.T @ far / len(far))
 
 
 def received(heads: Heads, positions: Positions, ring: int) -> torch.Tensor:
-    """-> [T], attention that each key gets from queries to which it is far; the sink, which has its own code, gets none."""
+    """-> [T], the attention that each key gets from queries for which it is beyond the ring; 0 for the sink, which has its own
+    code."""
     length = len(heads.keys)
     at = torch.linspace(ring, length - 1, QUERIES).long()
     scores = positions.own[at].of(heads.queries[:, at]) @ positions.own.of(heads.keys).T * heads.factor
@@ -50,7 +52,7 @@ def received(heads: Heads, positions: Positions, ring: int) -> torch.Tensor:
 
 
 def find(texts: list, positions: list, ring: int, codes: int, generator: torch.Generator) -> Words:
-    """The codewords of a kv head, of what it saw of some texts, each longer than the ring."""
+    """The codewords of a kv head. `texts` has its Heads for each text; each text must be longer than the ring."""
     metric = metric_of(texts, positions, ring)
     step = -(-sum(len(heads.keys) for heads in texts) // KEYS)
     keys = torch.cat([heads.keys[1::step] for heads in texts]).double()
@@ -61,7 +63,8 @@ def find(texts: list, positions: list, ring: int, codes: int, generator: torch.G
 
 
 def spread(points: torch.Tensor, weights: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
-    """Points to begin with, each drawn by how badly those before serve it (k-means++, Arthur and Vassilvitskii 2007)."""
+    """The first words: points, each drawn with a chance that grows with its squared distance to the nearest point drawn before
+    (k-means++, Arthur and Vassilvitskii 2007)."""
     chosen = [int(torch.multinomial(weights, 1, generator=generator))]
     served = (points - points[chosen[0]]).square().sum(-1)
     while len(chosen) < count:
@@ -72,7 +75,8 @@ def spread(points: torch.Tensor, weights: torch.Tensor, count: int, generator: t
 
 
 def k_means(points: torch.Tensor, weights: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
-    """points [N, K], N at least `count`, weights [N] -> [count, K]. Words without points move to the worst served ones."""
+    """points [N, K], N at least `count`, weights [N] -> words [count, K]. A word without points moves to a point that is far from
+    its word."""
     words = spread(points, weights, count, generator)
     same = torch.eye(points.shape[-1], dtype=points.dtype)
     for left in reversed(range(ROUNDS)):
@@ -82,7 +86,7 @@ def k_means(points: torch.Tensor, weights: torch.Tensor, count: int, generator: 
         used = mass > 0
         words[used] = sums[used] / mass[used, None]
         empty = torch.nonzero(~used)[:, 0]
-        if left and len(empty):  # after the last round they would have no points
+        if left and len(empty):  # in the last round no points would be assigned to them any more
             worst = ((points - words[codes]).square().sum(-1) * weights).topk(len(empty)).indices
             words[empty] = points[worst]
     return words

@@ -1,6 +1,6 @@
-"""What config.json says of a converted model: the shape of its family, and how each kv head remembers.
+"""The config.json of a converted model: its shape, and how each kv head keeps its past.
 
-The fields of the family are Hugging Face's, those of `conversion` are described in README.md.
+The fields of the shape are Hugging Face's; README.md describes those of `conversion`.
 """
 
 import dataclasses
@@ -8,8 +8,8 @@ import json
 import pathlib
 from typing import Dict, FrozenSet, NamedTuple, Optional, Tuple
 
-RING_STEP = 64  # a ring's length is a multiple of it
-USUAL_CHUNK = 256  # prefill_chunk where config.json has none (docs/model-format.md)
+RING_STEP = 64  # a ring's length is a multiple of this
+USUAL_CHUNK = 256  # prefill_chunk if config.json has none (docs/model-format.md)
 
 Head = Tuple[int, int]  # layer, kv head
 
@@ -19,14 +19,14 @@ class ConfigError(ValueError):
 
 
 class Family(NamedTuple):
-    """In what the families differ, and what a field is that config.json leaves out (transformers)."""
+    """The differences between families, and the defaults of fields that config.json leaves out (as in transformers)."""
 
-    biases: str = ""  # of queries, keys and values: "always", or by the field of this name
-    mlp_bias: bool = False  # whether the field mlp_bias counts
+    biases: str = ""  # whether queries, keys and values have biases: "always", or by the field of this name
+    mlp_bias: bool = False  # whether the field mlp_bias is read
     head_norms: bool = False
     kv_heads: Optional[int] = None  # None: as many as query heads
     head_dim: Optional[int] = None  # None: hidden_size / num_attention_heads
-    window: str = ""  # that layers look back no further than: "always", or where the field of this name is true
+    window: str = ""  # whether layers look back no further than a window: "always", or if the field of this name is true
 
 
 FAMILIES = {
@@ -35,15 +35,15 @@ FAMILIES = {
     "qwen2": Family(biases="always", kv_heads=32, window="use_sliding_window"),
     "qwen3": Family(biases="attention_bias", head_norms=True, kv_heads=32, head_dim=128, window="use_sliding_window"),
 }
-USUAL_WINDOW = 4096  # where a family has one and config.json does not say which (transformers)
+USUAL_WINDOW = 4096  # the window if config.json does not have the field (as in transformers)
 
 
 @dataclasses.dataclass(frozen=True)
 class Conversion:
-    codes: int  # S, of every kv head
-    context: int  # T, that the model was trained with
+    codes: int  # S of every kv head
+    context: int  # T, the context that the model was trained with
     ring: int  # W of the heads that are not in `wide`
-    wide: Dict[Head, int]  # W of the others
+    wide: Dict[Head, int]  # W of the heads with wide rings
     grow: FrozenSet[Head]  # heads that keep all keys
 
     def ring_of(self, head: Head) -> int:
@@ -58,11 +58,11 @@ class Conversion:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """H query heads and G kv heads of K numbers; without a conversion it is the softmax model."""
+    """The shape: H query heads and G kv heads of K numbers. Without a conversion it is that of the softmax model."""
 
     vocab: int
     width: int
-    inner: int  # of the MLP
+    inner: int  # the MLP's inner width
     layers: int
     heads: int
     kv_heads: int
@@ -72,13 +72,13 @@ class Config:
     output_bias: bool
     mlp_biases: bool
     head_norms: bool
-    tied: bool  # the logits use the embedding
-    rope: dict  # what frequencies.py reads
+    tied: bool  # whether the logits use the embedding
+    rope: dict  # the fields that frequencies.py reads
     chunk: int
     conversion: Optional[Conversion] = None
 
     def heads_by_ring(self) -> list:
-        """The kv heads that have codes: by layer, then by the length of the ring, then by number."""
+        """The kv heads that have codes, ordered by layer, then by the length of the ring, then by number."""
         every = [(layer, head) for layer in range(self.layers) for head in range(self.kv_heads)]
         coded = [head for head in every if self.conversion and head not in self.conversion.grow]
         return sorted(coded, key=lambda head: (head[0], self.conversion.ring_of(head), head[1]))
@@ -108,7 +108,7 @@ def read_config(fields: dict) -> Config:
 
     check_window(fields, family)
     width, heads = positive("hidden_size"), positive("num_attention_heads")
-    # A null is none, and not a field that was left out.
+    # A null means as many as query heads; only an absent field has the family's default.
     usual_kv_heads = heads if "num_key_value_heads" in fields else family.kv_heads or heads
     fields = {name: value for name, value in fields.items() if value is not None}
     kv_heads = positive("num_key_value_heads", usual_kv_heads)
@@ -137,7 +137,7 @@ def check_window(fields: dict, family: Family) -> None:
 
 
 def rope_fields(fields: dict) -> dict:
-    """Of both forms: rope_parameters, and rope_theta with rope_scaling."""
+    """The fields of rotary positions, from both forms: rope_parameters, and rope_theta with rope_scaling."""
     found = {name: fields[name] for name in ("rope_theta", "partial_rotary_factor") if name in fields}
     for name in ("rope_scaling", "rope_parameters"):
         found.update({key: value for key, value in fields.get(name, {}).items() if value is not None})
@@ -169,7 +169,7 @@ def read_conversion(fields: dict, config: Config) -> Conversion:
 
 
 def check_conversion(conversion: Conversion, config: Config) -> None:
-    """ConfigError for what no model of this shape can have."""
+    """ConfigError if no model of this shape can have this conversion."""
     if conversion.context % config.chunk:
         raise ConfigError(f"conversion.trained_context is {conversion.context}, must be a multiple of prefill_chunk, "
                           f"which is {config.chunk}")

@@ -3,15 +3,15 @@
     scripts/convert-to-vq SOURCE OUT [--text FILE...] [--wide-heads auto|N] [--wide-ring N] [--grow] [--codes 512] [--ring 512]
                            [--distill-tokens N]
 
-SOURCE is a directory in Hugging Face's form of a llama, mistral, qwen2 or qwen3. Finds codes (find_codes.py), measures what it
-costs to code each kv head (head_costs.py), gives those that cost most a ring as long as the trained context or --wide-ring,
-with --grow pages of all their keys, and writes OUT with a report. --distill-tokens then fits scores from end to end
-(distill.py). One that was stopped goes on where it was: what it has lies beside OUT, in a folder that is gone when OUT is there.
-The same call makes the same bytes again.
+SOURCE is a directory in Hugging Face's form of a llama, mistral, qwen2 or qwen3. Finds codes (find_codes.py) and measures what it
+costs to code each kv head (head_costs.py). The heads that cost most get a ring as long as the trained context or --wide-ring, or
+with --grow pages of all their keys. Writes OUT with a report. --distill-tokens then fits scores from end to end (distill.py).
+A conversion that was stopped is resumed by the same call: what it has so far lies beside OUT, in a folder that is removed when
+OUT is written. The same call always makes the same bytes.
 
 Without --text the texts of models/conversion/calibration_texts are read: novels, code and Markdown. The last --cost-tokens of
-each are not read for codes: costs are measured on them, and on a passage that comes again. What the conversion costs by position
-is measured on the texts of --report-text (report.py); --no-report leaves that out, which takes as long again as costs do.
+each text are not used to find codes: costs are measured on them, and on a passage that is repeated. What the conversion costs by
+position is measured on the texts of --report-text (report.py). --no-report leaves this out; it takes as long as measuring costs.
 """
 
 import argparse
@@ -42,11 +42,11 @@ from models.training.progress import Progress
 
 TEXTS = pathlib.Path(__file__).parent / "calibration_texts"
 PLOT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "bench" / "plot_conversion.py"
-REPEATED, BETWEEN = 700, 900  # tokens of a passage that comes again, and of what lies between
+REPEATED, BETWEEN = 700, 900  # tokens of the repeated passage, and of the text between its two readings
 
 
 def split(paths: list, texts: List[torch.Tensor], cost_tokens: int, wanted: Wanted) -> tuple:
-    """-> (what codes are found on, what costs are measured on)"""
+    """-> (the texts on which codes are found, the texts on which costs are measured)"""
     if not wanted.ring < cost_tokens <= wanted.context:
         raise TextError(f"--cost-tokens is {cost_tokens}, must be above the ring, which is {wanted.ring}, and at most the trained "
                         f"context, {wanted.context}")
@@ -58,7 +58,8 @@ def split(paths: list, texts: List[torch.Tensor], cost_tokens: int, wanted: Want
 
 
 def cost_texts(names: List[str], texts: List[torch.Tensor], wanted: Wanted) -> List[Text]:
-    """Scored behind the ring; and a passage that comes again, in its second reading. None longer than the trained context."""
+    """The texts on which costs are measured, scored behind the ring, and a repeated passage, scored in its second reading. None
+    is longer than the trained context."""
     share = min(1.0, wanted.context / (2 * REPEATED + BETWEEN))
     repeated = int(share * REPEATED)
     passage, other = texts[0][:repeated], texts[-1] if len(texts) > 1 else texts[0][repeated:]
@@ -69,7 +70,7 @@ def cost_texts(names: List[str], texts: List[torch.Tensor], wanted: Wanted) -> L
 
 
 def measure_costs(model: Model, texts: List[Text], folder: pathlib.Path, progress: Progress) -> Costs:
-    """In a file behind each layer, so that whoever was stopped goes on."""
+    """Writes the costs to a file after each layer, so that a conversion that was stopped can be resumed."""
     told = folder / "costs.json"
     known = json.loads(told.read_text(encoding="utf-8")) if told.exists() else []
     measured = Measure(model, texts)
@@ -100,13 +101,13 @@ def report_of_costs(costs: Costs, chosen: list, wanted: Wanted, grow: bool, wide
 
 
 def texts_of_report(arguments) -> List[by_position.Passage]:
-    """Before the hours of work, and not behind them."""
+    """The texts of the report. They are checked before the hours of work begin."""
     served.programs()
     return by_position.passages(arguments.source, arguments.report_text or by_position.shipped_texts(), arguments.report_tokens)
 
 
 def report_by_position(source: pathlib.Path, model: pathlib.Path, texts: List[by_position.Passage], progress: Progress) -> str:
-    """Puts pictures into the directory, too."""
+    """-> the report as Markdown. Also writes its pictures into the directory."""
     found = by_position.summary(texts, by_position.compare(source, model, texts, progress.note))
     (model / "report.json").write_text(json.dumps(found), encoding="utf-8")
     for what in ("bits", "bytes"):
@@ -151,7 +152,7 @@ def convert(arguments) -> None:
 
 def find_codes_and_costs(source: pathlib.Path, for_codes: List[torch.Tensor], for_costs: List[Text], wanted: Wanted, parts: Parts,
                          progress: Progress) -> Costs:
-    """Writes codes.safetensors. The model is gone when it returns: there may be no room for it and for one that is served."""
+    """Writes codes.safetensors. The model is freed on return: memory may not suffice for it and for a model that is served."""
     model = load_model(source, dtype=torch.float32)
     tensors = find_codes(model, for_codes, wanted, parts, progress)
     save_codes(parts.folder / "codes.safetensors", tensors)
@@ -161,7 +162,7 @@ def find_codes_and_costs(source: pathlib.Path, for_codes: List[torch.Tensor], fo
 
 def distill_codes(source: pathlib.Path, conversion: Conversion, texts: List[torch.Tensor], held_out: List[Text], tokens: int,
                   wanted: Wanted, parts: Parts, progress: Progress) -> tuple:
-    """-> (the file of codes, what the report says of it)"""
+    """-> (the file of codes, the report's section about it)"""
     codes = safetensors.load(parts.folder / "codes.safetensors")
     original = load_model(source, dtype=torch.float32)
     converted = distill.trainable_copy(original, conversion, codes)

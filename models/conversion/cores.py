@@ -1,4 +1,4 @@
-"""Every core does a task of its own: matrices of one head are too small to be shared by cores."""
+"""Runs tasks in parallel, each on one core: matrices of one head are too small to be divided among cores."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +12,6 @@ def count() -> int:
 
 
 def each(function: Callable, items: Iterable) -> list:
-    """function(item) of each, in their order."""
+    """-> function(item) of each item, in their order"""
     with ThreadPoolExecutor(count(), initializer=torch.set_num_threads, initargs=(1,)) as workers:
         return list(workers.map(function, items))

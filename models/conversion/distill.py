@@ -1,8 +1,8 @@
 """Fits what codes score from end to end: the converted model learns to predict what the original predicts.
 
 Only scores, maps and biases of heads with narrow rings change; the weights stay. The loss is the Kullback-Leibler divergence
-from the original's predictions, and not the nats of the text, so that nothing is gained by adapting to a kind of text. Both
-are measured on texts that are not trained on: where nats fall and the divergence does not, the model has adapted all the same.
+from the original's predictions, not the nats of the text, so that adapting to a kind of text gains nothing. Both are measured on
+texts that are not trained on: if nats fall but the divergence does not, the model has still adapted to the texts.
 """
 
 import hashlib
@@ -23,22 +23,22 @@ from models.conversion.rotation import Positions
 from models.training.files import safetensors
 from models.training.progress import Progress
 
-TEXTS = 2  # of a step: its gradient is the same on any number of cores
-SHORTEST, LONGEST = 768, 3072  # tokens of each
-AGAIN = 0.25  # share of texts whose first third comes again at their end: heads that find it are hardest to code
-ROWS = 128  # of logits at a time
+TEXTS = 2  # texts of a step; its gradient is the same on any number of cores
+SHORTEST, LONGEST = 768, 3072  # tokens of each text
+AGAIN = 0.25  # share of texts whose first third is repeated at their end: heads that find it are hardest to code
+ROWS = 128  # rows of logits at a time
 BETAS = (0.9, 0.98)
-RATES = {"map": 1e-3, "score": 4e-3, "bias": 8e-3}  # of scores times the deviation of codewords; they fall to zero
-KEPT_EVERY = 8  # steps
+RATES = {"map": 1e-3, "score": 4e-3, "bias": 8e-3}  # that of scores is times the standard deviation of codewords; rates fall to 0
+KEPT_EVERY = 8  # steps after which the training is saved
 TRAINED = tuple(RATES)
-MOMENTS = ("exp_avg", "exp_avg_sq")  # that Adam keeps of each
+MOMENTS = ("exp_avg", "exp_avg_sq")  # what Adam keeps for each parameter
 
 
 class Gap(NamedTuple):
-    """Between a converted model and the original, of a token of a text."""
+    """How much a converted model differs from the original, per token of a text."""
 
-    nats: float  # more than the original's
-    divergence: float  # of what it predicts from what the original predicts, nats
+    nats: float  # the converted model's nats less the original's
+    divergence: float  # the Kullback-Leibler divergence of its predictions from the original's, nats
 
 
 def narrow(conversion: Conversion, layer: int, kv_heads: int) -> torch.Tensor:
@@ -47,7 +47,7 @@ def narrow(conversion: Conversion, layer: int, kv_heads: int) -> torch.Tensor:
 
 
 def trainable_copy(original: Model, conversion: Conversion, codes: Dict[str, np.ndarray]) -> Model:
-    """Of the same weights, neither model's to be trained; only what trained() names."""
+    """A converted model with the original's weights. Weights require no gradients; only the parameters of trained() do."""
     original.requires_grad_(False)
     converted = twin(original)
     converted.convert(conversion, {name: values.astype(np.float32) for name, values in codes.items()})
@@ -60,7 +60,7 @@ def trainable_copy(original: Model, conversion: Conversion, codes: Dict[str, np.
 
 
 def trained(model: Model) -> Dict[str, torch.nn.Parameter]:
-    """By the names of a codes file, layer by layer."""
+    """The parameters that are trained, by the names of a codes file, layer by layer."""
     return {f"layers.{number}.{name}": getattr(layer.self_attn.conversion, name)
             for number, layer in enumerate(model.model.layers) for name in TRAINED}
 
@@ -72,7 +72,7 @@ def positions_of(model: Model, length: int) -> Positions:
 
 @torch.no_grad()
 def rows_ahead(model: Model, tokens: torch.Tensor) -> List[torch.Tensor]:
-    """Of each layer and of the last norm, [T, D]."""
+    """The rows [T, D] before each layer, and before the last norm."""
     positions, rows = positions_of(model, len(tokens)), [model.model.embed_tokens(tokens)]
     for layer in model.model.layers:
         rows.append(layer(rows[-1], positions, model.state)[0])
@@ -80,12 +80,12 @@ def rows_ahead(model: Model, tokens: torch.Tensor) -> List[torch.Tensor]:
 
 
 def divergence(original: torch.Tensor, converted: torch.Tensor) -> torch.Tensor:
-    """Of rows of logits: the sum of their Kullback-Leibler divergences, nats."""
+    """The sum of the Kullback-Leibler divergences of rows of logits, nats."""
     return F.kl_div(converted.log_softmax(-1), original.log_softmax(-1), reduction="sum", log_target=True)
 
 
 def gradients(original: Model, converted: Model, tokens: torch.Tensor) -> tuple:
-    """-> (the divergence per token behind the ring, its gradient by each of trained())"""
+    """-> (the divergence per token behind the ring, its gradients for the parameters of trained())"""
     ring = converted.config.conversion.ring
     wanted, rows = rows_ahead(original, tokens)[-1][ring:], rows_ahead(converted, tokens)
     total, upstream = 0.0, torch.zeros_like(rows[-1])
@@ -100,7 +100,8 @@ def gradients(original: Model, converted: Model, tokens: torch.Tensor) -> tuple:
 
 
 def back(model: Model, rows: List[torch.Tensor], upstream: torch.Tensor) -> List[torch.Tensor]:
-    """Gradients by each of trained(). Layers are computed again, one after the other: no more than one's is in memory."""
+    """Gradients for the parameters of trained(). Layers are computed again one after the other, so that only one layer's graph
+    is in memory."""
     positions, found = positions_of(model, len(upstream)), []
     for layer, ahead in zip(reversed(model.model.layers), reversed(rows[:-1])):
         own = [getattr(layer.self_attn.conversion, name) for name in TRAINED]
@@ -111,7 +112,7 @@ def back(model: Model, rows: List[torch.Tensor], upstream: torch.Tensor) -> List
 
 
 def piece(texts: List[torch.Tensor], ring: int, generator: torch.Generator) -> torch.Tensor:
-    """The beginning of a context: tokens from anywhere in one of the texts, or some that come again behind others."""
+    """A context to train on: a passage of one of the texts; a share AGAIN of them repeat their first third at their end."""
     drawn = passage(texts, ring, generator)
     if float(torch.rand((), generator=generator)) >= AGAIN:
         return drawn
@@ -120,7 +121,7 @@ def piece(texts: List[torch.Tensor], ring: int, generator: torch.Generator) -> t
 
 
 def passage(texts: List[torch.Tensor], ring: int, generator: torch.Generator) -> torch.Tensor:
-    """Short ones are as likely as long ones."""
+    """A passage from anywhere in one of the texts. The logarithm of its length is uniform."""
     text = texts[int(torch.randint(len(texts), (), generator=generator))]
     longest = min(LONGEST, len(text))
     shortest = min(longest, max(SHORTEST, 2 * ring))
@@ -131,7 +132,7 @@ def passage(texts: List[torch.Tensor], ring: int, generator: torch.Generator) ->
 
 
 def pieces(texts: List[torch.Tensor], tokens: int, ring: int, generator: torch.Generator) -> List[List[torch.Tensor]]:
-    """Of each step, of so many tokens together at least."""
+    """The pieces of each step, with at least `tokens` tokens together."""
     steps, drawn = [], 0
     while drawn < tokens:
         steps.append([piece(texts, ring, generator) for _ in range(TEXTS)])
@@ -140,7 +141,7 @@ def pieces(texts: List[torch.Tensor], tokens: int, ring: int, generator: torch.G
 
 
 class Training:
-    """Steps of Adam on the parameters of trained(). What there is so far is kept in a file of `folder`, of these settings alone."""
+    """Steps of Adam on the parameters of trained(). The state is saved in a file of `folder`, one for each set of settings."""
 
     def __init__(self, original: Model, converted: Model, folder: pathlib.Path, settings: dict):
         self.original, self.converted, self.steps, self.loss = original, converted, 0, math.nan
@@ -174,7 +175,7 @@ class Training:
                 parameter.copy_(kept[name])
 
     def step(self, pieces: List[torch.Tensor], share: float) -> None:
-        """`share` of the steps are done."""
+        """One step; `share` of all steps are done before it."""
         found = cores.each(lambda tokens: gradients(self.original, self.converted, tokens), pieces)
         for index, (name, parameter) in enumerate(self.parameters.items()):
             gradient = sum(gradients[index] for _, gradients in found) / len(found)
@@ -187,7 +188,7 @@ class Training:
 
 
 def gaps(original: Model, converted: Model, texts: List[Text]) -> Dict[str, Gap]:
-    @torch.no_grad()  # of the thread that it runs in
+    @torch.no_grad()  # holds only for the thread in which it runs
     def gap(text: Text) -> Gap:
         rows = [model.model.norm(rows_ahead(model, text.tokens)[-1]) for model in (original, converted)]
         begin, end, _ = text.scored.indices(len(text.tokens))
@@ -204,7 +205,7 @@ def gaps(original: Model, converted: Model, texts: List[Text]) -> Dict[str, Gap]
 
 def distill(original: Model, converted: Model, steps: List[List[torch.Tensor]], folder: pathlib.Path, settings: dict,
             progress: Progress) -> Dict[str, np.ndarray]:
-    """-> tensors by the names of a codes file. Goes on where one of the same settings was stopped in this folder."""
+    """-> tensors by the names of a codes file. Resumes a distillation of the same settings that was stopped in this folder."""
     training = Training(original, converted, folder, {**settings, "steps": len(steps)})
     while training.steps < len(steps):
         training.step(steps[training.steps], training.steps / len(steps))

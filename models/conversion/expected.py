@@ -3,10 +3,11 @@
     python3 -m models.conversion.expected DIR TEXT OUT [--tokens 1024] [--state bfloat16]
 
 Computed in float64 by the quadratic form. OUT (safetensors) gets `text` (the first tokens of TEXT), `short` (one token) and
-`greedy` (a continuation), in the form of models/verify/expected.h; and of each sequence NAME.codes int32 [T, heads], of greedy
-for prompt and continuation together. Heads are those with codes, by layer, then by the length of their ring, then by number.
+`greedy` (a continuation), in the form of models/verify/expected.h. Each sequence also has NAME.codes int32 [T, heads]; those of
+`greedy` are of prompt and continuation together. Only heads with codes count, ordered by layer, then by the length of their ring,
+then by number.
 
-TEXT is tokenized by the built programs (served.py); of a directory without a tokenizer it holds ids, separated by spaces.
+TEXT is tokenized by the built programs (served.py). For a directory without a tokenizer it holds ids, separated by spaces.
 """
 
 import argparse
@@ -22,19 +23,19 @@ from models.conversion.texts import read_ids
 from models.training.files import safetensors
 
 STATES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-ROWS = 512  # of logits at a time
+ROWS = 512  # rows of logits at a time
 PROMPT, CONTINUATION = 120, 60
-GREEDY_TRIES = 8  # places in the text tried as prompts, for the continuation with the clearest choices
+GREEDY_TRIES = 8  # how many places in the text are tried as prompts, to find the continuation with the clearest choices
 
 
 def columns(config: Config, codes: list) -> np.ndarray:
-    """Codes by layer, [G, T] each -> int32 [T, heads]"""
+    """codes by layer, [G, T] each -> int32 [T, heads]"""
     return np.stack([codes[layer][head].numpy() for layer, head in config.heads_by_ring()], 1).astype(np.int32)
 
 
 @torch.no_grad()
 def sequence(model: Model, name: str, ids: np.ndarray, last_rows: int) -> dict:
-    """Log-probabilities of the tokens that follow, the last rows whole, and codes."""
+    """The tensors of a sequence: log-probabilities of each next token, the last `last_rows` rows whole, and codes."""
     hidden, codes = model(torch.from_numpy(ids))
     targets, last = [], []
     for begin in range(0, len(ids), ROWS):
@@ -55,7 +56,7 @@ def short(model: Model, token: int) -> dict:
 
 @torch.no_grad()
 def continuation(model: Model, prompt: np.ndarray, count: int, least_gap: float) -> tuple:
-    """-> (tensors of `greedy`, how near its two best candidates come); ({}, gap) as soon as that is below least_gap."""
+    """-> (tensors of `greedy`, the smallest gap of its two best candidates); ({}, gap) as soon as the gap is below least_gap"""
     tokens, chosen, gap = list(prompt), [], np.inf
     for _ in range(count):
         row = model.logits(model(torch.tensor(tokens)).hidden[-1]).log_softmax(-1)
@@ -71,7 +72,7 @@ def continuation(model: Model, prompt: np.ndarray, count: int, least_gap: float)
 
 
 def clearest(model: Model, ids: np.ndarray) -> tuple:
-    """The continuation of a place in `ids` whose two best candidates are furthest apart, and how far that is."""
+    """-> (tensors of the continuation whose two best candidates stay furthest apart, their smallest gap)"""
     best = ({}, 0.0)
     for begin in range(0, max(1, len(ids) - PROMPT), max(1, (len(ids) - PROMPT) // GREEDY_TRIES)):
         found = continuation(model, ids[begin:begin + PROMPT], CONTINUATION, best[1])

@@ -1,12 +1,12 @@
-"""Finds the codes of a softmax model, without training it: what write_directory makes a converted directory of.
+"""Finds the codes of a softmax model, without training it. write_directory makes a converted directory of them.
 
     python3 -m models.conversion.find_codes SOURCE CODES.safetensors --text FILE... [--tokens 8192] [--codes 512] [--ring 512]
 
-Layer by layer, of what the model sees of the texts: codewords by k-means (codewords.py), then scores by a fit of the layer's
-attention (layer_fit.py). One that was stopped goes on with the layer at which it was: what it has lies beside CODES, in a
-folder that is gone when all is there. The same call makes the same bytes again.
+It works layer by layer on what the model sees of the texts: codewords by k-means (codewords.py), then scores by a fit of the
+layer's attention (layer_fit.py). A call that was stopped is resumed at its layer by the same call: what was found so far lies
+beside CODES, in a folder that is removed at the end. The same call always makes the same bytes.
 
-TEXT is tokenized by the built programs (served.py); of a directory without a tokenizer it holds ids, separated by spaces.
+TEXT is tokenized by the built programs (served.py). For a directory without a tokenizer it holds ids, separated by spaces.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from models.conversion.texts import TextError, read_ids
 from models.training.files import safetensors
 from models.training.progress import Progress
 
-PARTS_VERSION = 1  # of what lies in a folder of parts, and of how it is found
+PARTS_VERSION = 1  # the version of what a folder of parts holds, and of how it is found
 SEEDS = 1 << 16  # more than a layer has kv heads
 
 
@@ -39,15 +39,16 @@ class PartsError(ValueError):
 
 
 class Wanted(NamedTuple):
-    codes: int  # of each kv head
+    codes: int  # for each kv head
     ring: int
-    context: int  # that the model was trained with
-    fit_steps: int  # of each layer
+    context: int  # the context that the model was trained with
+    fit_steps: int  # for each layer
     seed: int
 
 
 class Parts:
-    """A folder of what is found so far: a file of each layer, and the rows ahead of the next. Of other settings: nothing."""
+    """A folder with what is found so far: a file for each layer, and the rows before the next layer. Parts of other settings are
+    deleted."""
 
     def __init__(self, folder: pathlib.Path, settings: dict):
         self.folder, told = folder, folder / "settings.json"
@@ -63,11 +64,11 @@ class Parts:
             write_whole(told, json.dumps(settings))
 
     def remove(self) -> None:
-        (self.folder / "settings.json").unlink()  # what is left, if that is all that can be done, is of no settings
+        (self.folder / "settings.json").unlink()  # first: if the rest fails, what is left belongs to no settings
         shutil.rmtree(self.folder)
 
     def layers(self) -> int:
-        """That are found, from the first on, and behind which rows are there."""
+        """How many layers are found, counted from the first."""
         return max((int(path.stem.split("-")[1]) + 1 for path in self.folder.glob("rows-*.safetensors")), default=0)
 
     def rows(self, layers: int) -> list:
@@ -94,14 +95,14 @@ def is_of(told: pathlib.Path, settings: dict) -> bool:
 
 
 def write_whole(path: pathlib.Path, text: str) -> None:
-    """Or not at all."""
+    """Writes the file completely or not at all."""
     new = path.with_name(path.name + ".new")
     new.write_text(text, encoding="utf-8")
     new.rename(path)
 
 
 def settings_of(texts: List[torch.Tensor], wanted: Wanted, source: pathlib.Path, names: List[str] = ()) -> dict:
-    """What a folder of parts belongs to: texts, what was asked for, and the files of the model."""
+    """The settings to which a folder of parts belongs: texts, what was asked for, and the files of the model."""
     files = {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in sorted(source.glob("*.safetensors"))}
     config = hashlib.sha256((source / "config.json").read_bytes()).hexdigest()
     return {"version": PARTS_VERSION, "ids": [hashlib.sha256(text.numpy().tobytes()).hexdigest() for text in texts],
@@ -109,9 +110,9 @@ def settings_of(texts: List[torch.Tensor], wanted: Wanted, source: pathlib.Path,
 
 
 def find_codes(model: Model, texts: List[torch.Tensor], wanted: Wanted, parts: Parts, progress: Progress) -> dict:
-    """-> tensors by the names of a codes file. `model` in float32, without a conversion; `texts` of at least two rings.
+    """-> tensors by the names of a codes file. `model` is in float32 and not converted; each of `texts` has at least two rings.
 
-    TextError for texts of fewer tokens than there are codes.
+    TextError if the texts have fewer tokens than there are codes.
     """
     tokens = sum(map(len, texts)) - len(texts)
     if tokens < wanted.codes:
@@ -145,7 +146,7 @@ def find_layer(model: Model, seen: Seen, positions: list, wanted: Wanted) -> tup
 
 
 def generator(seed: int, layer: int, number: int) -> torch.Generator:
-    """Of each layer its own, so that whoever goes on draws the same."""
+    """A random generator for each layer, so that a resumed call draws the same numbers."""
     return torch.Generator().manual_seed((seed * SEEDS + layer) * SEEDS + number)
 
 
@@ -158,7 +159,7 @@ def context_of(source: pathlib.Path, given: int = None) -> int:
 
 
 def check_source(source: pathlib.Path, wanted: Wanted, wide_ring: int = None) -> None:
-    """ConfigError for what cannot be converted so."""
+    """ConfigError if the model cannot be converted in this way."""
     if wanted.ring % RING_STEP or not 0 < wanted.ring < wanted.context:
         raise ConfigError(f"the ring is {wanted.ring}, must be a multiple of {RING_STEP} below {wanted.context}")
     config = load_config(source)

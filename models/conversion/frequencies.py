@@ -1,7 +1,7 @@
 """The frequencies of rotary positions, as config.json describes them.
 
-In float32 throughout and in the order of models/runtime/families/rotary/frequencies.cc, so that positions of millions turn
-by the same angles: types `default`, `linear` and `llama3` (transformers, modeling_rope_utils.py).
+They are computed in float32, in the same order as in models/runtime/families/rotary/frequencies.cc, so that positions in the
+millions have the same angles. Types: `default`, `linear` and `llama3` (transformers, modeling_rope_utils.py).
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ FLOAT = np.float32
 
 
 def frequencies(rope: dict, head_dim: int) -> np.ndarray:
-    """-> float32 [R/2], the angle per position of each pair of the R numbers of a head that turn."""
+    """-> float32 [R/2], the angle per position of each pair; R of the `head_dim` numbers of a head are turned"""
     theta, part = float(rope.get("rope_theta", 10000)), float(rope.get("partial_rotary_factor", 1))
     turned = int(head_dim * part)
     if turned == 0 or turned % 2:

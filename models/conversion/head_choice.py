@@ -1,22 +1,22 @@
-"""Which heads get a wide ring: those that cost most to code, until what the others cost is bearable."""
+"""Chooses the heads that get a wide ring: those that cost most to code, until what the others cost is bearable."""
 
 from typing import Dict, List
 
 from models.conversion.config import Head
 from models.conversion.head_costs import Costs
 
-BEARABLE = 0.005  # of a text's bits
-CERTAIN, BEARABLE_NATS = 0.5, 0.1  # a text of fewer nats a token is nearly known, and a share of them next to nothing
-MOST = 6  # one of so many heads at most
+BEARABLE = 0.005  # share of a text's bits
+CERTAIN, BEARABLE_NATS = 0.5, 0.1  # for a text of fewer nats per token, so many nats in place of the share, which would be tiny
+MOST = 6  # at most one of so many heads is chosen
 
 
 def bearable(costs: Costs) -> Dict[str, float]:
-    """Nats of a token, by text."""
+    """The bearable cost in nats per token, by text."""
     return {name: BEARABLE * base if base > CERTAIN else BEARABLE_NATS for name, base in costs.base.items()}
 
 
 def order(costs: Costs) -> List[Head]:
-    """The dearest first: by the sum over texts of what a head costs, as a share of what is bearable."""
+    """Heads sorted by cost, the highest first: the sum over texts of a head's cost divided by the bearable cost."""
     limits = bearable(costs)
 
     def dear(head: Head) -> float:
@@ -26,9 +26,9 @@ def order(costs: Costs) -> List[Head]:
 
 
 def estimate(costs: Costs, chosen) -> Dict[str, float]:
-    """What coding all heads but the chosen costs, by text: the sum of what each costs alone.
+    """The estimated cost of coding all heads but the chosen, by text: the sum of what each costs alone.
 
-    Heads that cost less than nothing are taken for nothing: together they do not help.
+    A cost below 0 counts as 0: such heads do not help when they are coded together.
     """
     return {name: sum(max(0.0, more[name]) for head, more in costs.more.items() if head not in chosen) for name in costs.base}
 
@@ -39,7 +39,7 @@ def is_bearable(costs: Costs, chosen) -> bool:
 
 
 def choose(costs: Costs, most: int = None) -> List[Head]:
-    """`most`: so many. None: as few as make what the others cost bearable, at most one in MOST."""
+    """The `most` most expensive heads. None: as few as make the cost of the others bearable, at most one in MOST."""
     ordered = order(costs)
     if most is not None:
         return ordered[:most]

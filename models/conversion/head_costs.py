@@ -1,7 +1,7 @@
-"""What it costs to code one kv head alone: bits more on some texts, with all other heads exact.
+"""Measures what it costs to code a single kv head: the increase in nats on some texts, with all other heads exact.
 
-Texts tell different heads apart: prose, code and markup those that many keys matter to, a passage that comes again those that
-find it. So each text has a name, and costs stay apart by it.
+Different texts show different heads: prose, code and markup show heads to which many keys matter, a repeated passage shows heads
+that find it. So each text has a name, and costs are kept by text.
 """
 
 import contextlib
@@ -18,23 +18,23 @@ from models.conversion.config import Head
 from models.conversion.model import Model
 from models.conversion.rotation import Positions
 
-ROWS = 128  # of logits at a time, on each core
+ROWS = 128  # rows of logits at a time, on each core
 
 
 class Text(NamedTuple):
     name: str
     tokens: torch.Tensor  # [T], the beginning of a context
-    scored: slice  # those whose nats count
+    scored: slice  # the tokens whose nats count
 
 
 class Costs(NamedTuple):
-    base: Dict[str, float]  # nats of a token with all heads exact, by text
-    more: Dict[Head, Dict[str, float]]  # with the head coded
+    base: Dict[str, float]  # nats per token with all heads exact, by text
+    more: Dict[Head, Dict[str, float]]  # how many more with the head coded
 
 
 @contextlib.contextmanager
 def only_coded(model: Model, heads) -> Iterator[None]:
-    """Meanwhile all other heads keep all their keys."""
+    """Within this context only `heads` are coded; all other heads keep all their keys."""
     every = {(layer, head) for layer in range(model.config.layers) for head in range(model.config.kv_heads)}
     before = model.config
     kept = dataclasses.replace(before.conversion, wide={}, grow=frozenset(every - set(heads)))
@@ -49,7 +49,7 @@ def only_coded(model: Model, heads) -> Iterator[None]:
 
 @torch.no_grad()
 def nats(model: Model, rows: torch.Tensor, text: Text) -> float:
-    """A token, of the rows [T, D] behind the last layer."""
+    """Nats per token of a text, from its rows [T, D] behind the last layer."""
     begin, end, _ = text.scored.indices(len(text.tokens))
     total = 0.0
     for first in range(begin, end, ROWS):
@@ -60,19 +60,19 @@ def nats(model: Model, rows: torch.Tensor, text: Text) -> float:
 
 
 def twin(model: Model) -> Model:
-    """Of the same parameters, with a configuration of its own."""
+    """A model that shares the parameters but has its own configuration."""
     return copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()})
 
 
 class Measure:
-    """Of a converted model, layer by layer; texts are no longer than its trained context."""
+    """Measures a converted model layer by layer. Texts must not be longer than its trained context."""
 
     def __init__(self, model: Model, texts: List[Text]):
         self.model, self.texts = model, texts
         context = model.config.conversion.context
         self.positions = [Positions(model.frequencies, len(text.tokens), context) for text in texts]
         for positions in self.positions:
-            positions.beyond(model.config.conversion.ring)  # which is made when it is first wanted
+            positions.beyond(model.config.conversion.ring)  # computed now, before threads share it
         with torch.no_grad():
             self.rows = [model.model.embed_tokens(text.tokens) for text in texts]
         self.twins: queue.SimpleQueue = queue.SimpleQueue()
@@ -82,7 +82,7 @@ class Measure:
         self.base = {text.name: nats for text, nats in zip(texts, exact)}
 
     def _nats(self, index: int, number: int, coded: Head = None) -> float:
-        """A token of a text, by a head of layer `number` coded and all others exact."""
+        """Nats per token of text `index`, with the head `coded` of layer `number` coded and all others exact."""
         model, text = self.twins.get(), self.texts[index]
         try:
             with torch.no_grad():
@@ -95,7 +95,7 @@ class Measure:
             self.twins.put(model)
 
     def layers(self, first: int = 0) -> Iterator[Tuple[int, Dict[Head, Dict[str, float]]]]:
-        """From the `first` on: a layer's number, and what each of its heads costs."""
+        """Yields for each layer from `first` on its number and what each of its heads costs."""
         for number, layer in enumerate(self.model.model.layers):
             if number >= first:
                 heads = [(number, head) for head in range(self.model.config.kv_heads)]

@@ -1,6 +1,6 @@
-"""What a layer's codes score: maps, codewords and biases for which its attention gives what it gave with all keys.
+"""Fits the scores of a layer's codes: maps, codewords and biases with which its output is close to that with all keys.
 
-By gradients of the layer alone, at random positions of texts of random length up to the trained context.
+Uses gradients of this layer alone, at random positions of texts of random length up to the trained context.
 """
 
 import math
@@ -13,13 +13,13 @@ from models.conversion.codebook import codes_of
 from models.conversion.codewords import Words
 from models.conversion.rotation import Positions
 
-QUERIES = 32  # positions of a step
+QUERIES = 32  # query positions of a step
 BETAS = (0.9, 0.98)
-MAP_RATE, WORD_RATE, BIAS_RATE = 3e-3, 0.01, 2e-2  # of words times the deviation of keys; they fall to zero
+MAP_RATE, WORD_RATE, BIAS_RATE = 3e-3, 0.01, 2e-2  # that of words is times the standard deviation of keys; rates fall to 0
 
 
 class Scores(NamedTuple):
-    """Of a layer (README.md)."""
+    """How a layer scores codes (README.md)."""
 
     score: torch.Tensor  # C [G, S, K]
     map: torch.Tensor  # M [H, K, K]
@@ -29,12 +29,12 @@ class Scores(NamedTuple):
 class Fitted(NamedTuple):
     scores: Scores
     before: float  # the mean relative error of the first fifth of the steps
-    after: float  # and of the last
+    after: float  # the same of the last fifth
 
 
 def fit(texts: List[List[Heads]], positions: List[Positions], words: List[Words], o_proj: torch.Tensor, ring: int, steps: int,
         generator: torch.Generator) -> Fitted:
-    """`texts`: of each the kv heads' Heads; `words` of each kv head; o_proj [D, H K]."""
+    """`texts`: for each text the Heads of all kv heads; `words`: those of each kv head; o_proj [D, H K]."""
     readers, dim = len(texts[0][0].queries), texts[0][0].keys.shape[-1]
     score = torch.stack([word.assign for word in words]).clone().requires_grad_()
     maps = torch.eye(dim).repeat(len(words) * readers, 1, 1).requires_grad_()
@@ -64,7 +64,7 @@ def mean(values: list) -> float:
 
 
 def places(longest: int, ring: int, generator: torch.Generator) -> tuple:
-    """-> (positions of queries that have far keys, ascending, the length of the text that they see). Short ones as often."""
+    """-> (random positions of queries that have far keys, ascending; the text's length). The length's logarithm is uniform."""
     least = ring + QUERIES
     power = float(torch.rand((), generator=generator))
     length = min(longest, int(math.exp(math.log(least) + power * (math.log(longest + 1) - math.log(least)))))
@@ -74,7 +74,7 @@ def places(longest: int, ring: int, generator: torch.Generator) -> tuple:
 
 def relative_error(text: List[Heads], positions: Positions, codes: list, scores: Scores, o_proj: torch.Tensor, ring: int,
                    at: torch.Tensor, length: int) -> torch.Tensor:
-    """The square of what the layer's output at the positions `at` is off, over its own."""
+    """The squared error of the layer's output at the positions `at`, divided by the square of that output."""
     wanted, found = [], []
     for head, heads in enumerate(text):
         readers = slice(head * len(heads.queries), (head + 1) * len(heads.queries))
@@ -93,7 +93,7 @@ def relative_error(text: List[Heads], positions: Positions, codes: list, scores:
 
 def attended(heads: Heads, positions: Positions, codes: torch.Tensor, scores: Scores, ring: int, at: torch.Tensor,
              length: int) -> tuple:
-    """-> (with all keys, with codes beyond the ring), [r, n, K] each"""
+    """-> (attention's output with all keys, and with codes beyond the ring), [r, n, K] each"""
     queries, keys, values = heads.queries[:, at], heads.keys[:length], heads.values[:length]
     apart = at[:, None] - torch.arange(length)
     with torch.no_grad():

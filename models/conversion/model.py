@@ -1,6 +1,6 @@
-"""A transformer with rotary positions whose kv heads remember in a constant state; without a conversion, the softmax model.
+"""A transformer with rotary positions whose kv heads have a constant state; without a conversion it is the softmax model.
 
-Parameters have the names of the directory's tensors. One sequence at a time, in the quadratic form (attention.py).
+Parameters have the names of the directory's tensors. It computes one sequence at a time, in the quadratic form (attention.py).
 """
 
 import dataclasses
@@ -17,12 +17,12 @@ from models.conversion.config import Config, Conversion
 from models.conversion.frequencies import frequencies
 from models.conversion.rotation import Positions
 
-NO_CODES = -1  # of a head that has none
+NO_CODES = -1  # in place of the codes of a head that has none
 
 
 class Output(NamedTuple):
-    hidden: torch.Tensor  # [T, D], what logits are made of
-    codes: List[torch.Tensor]  # per layer, int64 [G, T]; NO_CODES of heads without
+    hidden: torch.Tensor  # [T, D], from which logits are computed
+    codes: List[torch.Tensor]  # per layer, int64 [G, T]; NO_CODES for heads without codes
 
 
 class RmsNorm(nn.Module):
@@ -47,7 +47,7 @@ class Codebooks(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.heads))
 
     def scorer(self, head: int) -> attention.Scorer:
-        """Of a kv head."""
+        """The Scorer of a kv head."""
         readers = len(self.bias) // len(self.score)
         own = slice(head * readers, (head + 1) * readers)
         return attention.Scorer(self.score[head], self.map[own], self.bias[own])
@@ -146,7 +146,7 @@ class Stack(nn.Module):
 
 
 class Model(nn.Module):
-    """`state`: what keys and values are kept as, torch.float32 or torch.bfloat16."""
+    """`state`: the dtype in which keys and values are kept, torch.float32 or torch.bfloat16."""
 
     def __init__(self, config: Config, state: torch.dtype = torch.float32):
         super().__init__()
@@ -157,7 +157,7 @@ class Model(nn.Module):
             self.lm_head = nn.Linear(config.width, config.vocab, bias=False)
 
     def convert(self, conversion: Conversion, codes: Dict[str, np.ndarray]) -> None:
-        """With `codes`, tensors by the names of a codes file, it becomes a converted model of the same weights."""
+        """Makes this a converted model with the same weights and with `codes`, tensors by the names of a codes file."""
         self.config = dataclasses.replace(self.config, conversion=conversion)
         for number, layer in enumerate(self.model.layers):
             layer.self_attn.config, layer.self_attn.conversion = self.config, Codebooks(self.config)
@@ -165,7 +165,7 @@ class Model(nn.Module):
                 parameter.data = torch.from_numpy(codes[f"layers.{number}.{name}"])
 
     def forward(self, tokens: torch.Tensor, codes: Optional[List[torch.Tensor]] = None) -> Output:
-        """tokens [T] begin a context. `codes`, as of an Output, are used in the place of those of the keys."""
+        """tokens [T] begin a context. If `codes` are given, as in Output, they replace the codes of the keys."""
         conversion = self.config.conversion
         positions = Positions(self.frequencies, len(tokens), conversion.context if conversion else 0)
         x, used = self.model.embed_tokens(tokens), []
@@ -175,9 +175,9 @@ class Model(nn.Module):
         return Output(self.model.norm(x), used)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Of some rows: row i is for the token after token i. [..., D] -> [..., vocab]"""
+        """The logits of rows of Output.hidden: row i is for the token after token i. [..., D] -> [..., vocab]"""
         return F.linear(hidden, self.model.embed_tokens.weight if self.config.tied else self.lm_head.weight)
 
     def log_probabilities(self, tokens: torch.Tensor, codes: Optional[List[torch.Tensor]] = None) -> torch.Tensor:
-        """Of all rows: [T, vocab]"""
+        """The log-probabilities of all rows, [T, vocab]."""
         return self.logits(self(tokens, codes).hidden).log_softmax(-1)

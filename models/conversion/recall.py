@@ -1,10 +1,10 @@
-"""Whether models find a pass key in a long text, as the server computes it.
+"""Measures whether models, run by the server, find a pass key in a long text.
 
     python3 -m models.conversion.recall DIR... [--text FILE] [--places 125]
 
-Of each length, 1,024 to 8,064 tokens, so many pieces of the text have a pass key of five digits told somewhere; it is asked for
-behind them. Prints, by how far back the key stood, how often models find all its digits, and nats a digit. Needs the built
-programs (served.py).
+For each length, 1,024 to 8,064 tokens, it takes --places pieces of the text. Each piece has a pass key of five digits somewhere,
+and the question for it at the end. Prints, by the distance of the key, how often models find all its digits, and nats per digit.
+Needs the built programs (served.py).
 """
 
 import argparse
@@ -19,7 +19,7 @@ from models.conversion.report import shipped_texts
 from models.conversion.served import Served
 from models.conversion.texts import TextError
 
-LENGTHS = (1024, 2048, 4096, 8064)  # with the question within 8,192
+LENGTHS = (1024, 2048, 4096, 8064)  # in tokens; with the question all fit into 8,192
 DIGITS = 5
 TOLD = " The pass key is {key}. Remember it. {key} is the pass key. "
 ASKED = "\n\nWhat is the pass key? The pass key is"
@@ -29,8 +29,8 @@ SEED = 0
 
 class Asked(NamedTuple):
     distance: int  # tokens from where the key is told to the question
-    found: bool  # whether each token of its digits is the likeliest
-    nats: float  # of such a token
+    found: bool  # whether each token of its digits is the most likely one
+    nats: float  # per token of its digits
 
 
 def recall(served: Served, text: str, places: int, note=lambda _: None) -> List[Asked]:

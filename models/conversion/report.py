@@ -1,10 +1,10 @@
-"""What a conversion costs by position, as the server computes it: bits per byte of texts that it was not made of.
+"""Measures what a conversion costs by position, in the server: bits per byte of texts that were not used to convert.
 
     python3 -m models.conversion.report SOURCE OUT [--text FILE...] [--tokens N] [--json FILE]
 
-SOURCE is the model that OUT was made of. Three are compared: the original; the converted one; and the same rings and sinks
-with nothing beyond them, which tells what the codes are worth. Prints Markdown; FILE is what
-tests/bench/plot_conversion.py draws. Needs the built programs (served.py).
+SOURCE is the model from which OUT was made. Three models are compared: the original; the converted one; and one with the same
+rings and sinks but nothing beyond them, which shows what the codes are worth. Prints Markdown; tests/bench/plot_conversion.py
+draws FILE. Needs the built programs (served.py).
 """
 
 import argparse
@@ -25,12 +25,12 @@ from models.conversion.write_directory import SHARD, link
 from models.training.files import safetensors
 
 TEXTS = pathlib.Path(__file__).parent / "report_texts"
-TOKENS = 16384  # of each
-NO_MASS = -60.0  # a bias with which codes weigh nothing: e^-60, and still as exact as other scores in float32
-FIRST = 512  # positions of the first range; each that follows ends where twice as many are behind it
-PIECE = 64  # positions whose mean is one observation: neighbours depend on one another
-SIZES = (1 << 10, 1 << 13, 1 << 16, 1 << 20)  # tokens at which bytes are told
-REPEATED, BETWEEN = 1200, 1400  # tokens of a passage that comes again, and of what lies between
+TOKENS = 16384  # tokens of each text
+NO_MASS = -60.0  # a bias with which codes have almost no weight, e^-60; scores stay as exact as others in float32
+FIRST = 512  # positions of the first range; each further range ends at twice the position where it begins
+PIECE = 64  # positions whose mean is one observation, since neighbouring positions depend on one another
+SIZES = (1 << 10, 1 << 13, 1 << 16, 1 << 20)  # lengths of sessions, in tokens, whose bytes are reported
+REPEATED, BETWEEN = 1200, 1400  # tokens of the repeated passage, and of the text between its two readings
 
 ORIGINAL, CONVERTED, RINGS = "original", "converted", "rings and sinks alone"
 
@@ -42,16 +42,16 @@ def shipped_texts() -> List[pathlib.Path]:
 class Passage(NamedTuple):
     name: str
     ids: List[int]
-    bytes: int  # of the whole
-    scored: int = 1  # the first whose bits count
+    bytes: int  # of the whole passage
+    scored: int = 1  # the first token whose bits count
 
     def bits_per_byte(self, nats: np.ndarray) -> np.ndarray:
-        """Of each position's token, with one number of bytes a token for all."""
+        """Bits per byte at each position; all tokens count with the same number of bytes, the mean."""
         return nats / math.log(2) * len(self.ids) / self.bytes
 
 
 def passages(source: pathlib.Path, paths: List[pathlib.Path], tokens: int) -> List[Passage]:
-    """The beginning of each text; and a passage of the first that comes again. TextError for one that is too short."""
+    """The beginning of each text, and a repeated passage of the first text. TextError if a text is too short."""
     least = REPEATED + BETWEEN
     if tokens < least:
         raise TextError(f"a report of {tokens} tokens of each text is too short, must be of {least} at least")
@@ -68,7 +68,7 @@ def passages(source: pathlib.Path, paths: List[pathlib.Path], tokens: int) -> Li
 
 @contextlib.contextmanager
 def beside(out: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A folder for directories that share files with OUT, for as long as they are needed."""
+    """A temporary folder beside OUT, for directories that share files with it."""
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
         yield pathlib.Path(folder)
 
@@ -98,7 +98,7 @@ def shared_copy(source: pathlib.Path, target: pathlib.Path, without: str) -> pat
 
 
 def ranges(length: int) -> List[tuple]:
-    """0 to 512, to 1,024, to 2,048 and so on; the last to the length. None is shorter than the first."""
+    """Ranges of positions: 0 to 512, to 1,024, to 2,048 and so on; the last ends at `length`. None is shorter than the first."""
     ends = [0, FIRST]
     while 2 * ends[-1] <= length:
         ends.append(2 * ends[-1])
@@ -108,7 +108,7 @@ def ranges(length: int) -> List[tuple]:
 
 
 def difference(found: np.ndarray, base: np.ndarray) -> tuple:
-    """-> (percent more, its standard error), paired by position."""
+    """-> (percent by which `found` is above `base`, its standard error), paired by position"""
     more = found - base
     pieces = [piece.mean() for piece in np.array_split(more, max(1, len(more) // PIECE))]
     error = np.std(pieces, ddof=1) / math.sqrt(len(pieces)) if len(pieces) > 1 else math.nan
@@ -116,7 +116,7 @@ def difference(found: np.ndarray, base: np.ndarray) -> tuple:
 
 
 def compare(source: pathlib.Path, out: pathlib.Path, texts: List[Passage], note: Callable = lambda _: None) -> dict:
-    """measure() of the original, of OUT, and of OUT without codes."""
+    """-> measure() of the original, of OUT, and of OUT without codes"""
     with beside(out) as folder:
         return measure({ORIGINAL: of_longer_context(source, folder / "original", longest_of(texts)), CONVERTED: out,
                         RINGS: without_codes(out, folder / "rings")}, texts, note)
@@ -127,7 +127,7 @@ def longest_of(texts: List[Passage]) -> int:
 
 
 def measure(variants: Dict[str, pathlib.Path], texts: List[Passage], note: Callable = lambda _: None) -> dict:
-    """-> "bits": of each passage, bits per byte by variant; "bytes": of each variant, a session's at SIZES."""
+    """-> "bits": for each passage, bits per byte by variant; "bytes": for each variant, bytes of a session at SIZES"""
     bits, sizes = {text.name: {} for text in texts}, {}
     for variant, directory in variants.items():
         with Served(directory, longest_of(texts)) as served:
@@ -139,7 +139,7 @@ def measure(variants: Dict[str, pathlib.Path], texts: List[Passage], note: Calla
 
 
 def summary(texts: List[Passage], compared: dict) -> dict:
-    """What compare() found, by ranges of positions: bits of the original, and [percent more, standard error] of the others."""
+    """The results of compare() by ranges of positions: bits of the original, and [percent more, standard error] of the others."""
     rows = []
     for text in texts:
         bits = compared["bits"][text.name]
@@ -151,7 +151,7 @@ def summary(texts: List[Passage], compared: dict) -> dict:
 
 
 def markdown(summed: dict) -> str:
-    """Tables of a summary()."""
+    """A summary() as tables in Markdown."""
     lines = ["## Bits per byte", "", "Of the original; then percent more than it, with standard errors of the paired differences.", "",
              f"| text | positions | {ORIGINAL} | {CONVERTED} | {RINGS} |", "|---|---|---:|---:|---:|"]
     for row in summed["rows"]:

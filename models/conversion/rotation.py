@@ -1,4 +1,4 @@
-"""Rotations of queries and keys: by a position, and the mean of those by all distances beyond a ring."""
+"""Rotations of queries and keys: by a position, and by the mean of the rotations of all distances beyond a ring."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import torch
 
 
 class Rotation(NamedTuple):
-    """Factors of each pair of numbers: cosine and sine of an angle, or means of them. [..., R/2]"""
+    """For each pair of numbers the cosine and sine of an angle, or means of these. [..., R/2]"""
 
     cos: torch.Tensor
     sin: torch.Tensor
@@ -15,7 +15,7 @@ class Rotation(NamedTuple):
         return Rotation(self.cos[rows], self.sin[rows])
 
     def of(self, x: torch.Tensor) -> torch.Tensor:
-        """x [..., K], K at least R: pairs are (i, i + R/2); numbers from R on stay as they are."""
+        """Rotates x [..., K], K at least R: pairs are (i, i + R/2); numbers from R on do not change."""
         half = self.cos.shape[-1]
         first, second, rest = x[..., :half], x[..., half:2 * half], x[..., 2 * half:]
         cos, sin = self.cos.to(x.dtype), self.sin.to(x.dtype)
@@ -23,16 +23,17 @@ class Rotation(NamedTuple):
 
 
 def by_position(frequencies: torch.Tensor, positions: torch.Tensor) -> Rotation:
-    """Angles in float64, their cosines and sines rounded to float32."""
+    """The rotations by positions. Angles are in float64; their cosines and sines are rounded to float32."""
     angles = positions.double()[:, None] * frequencies.double()
     return Rotation(angles.cos().float(), angles.sin().float())
 
 
 def mean_beyond(frequencies: torch.Tensor, ring: int, context: int) -> Rotation:
-    """By which a query at t meets keys that its ring has dropped: row min(max(t, ring), last row's t) - ring.
+    """The rotations of queries that meet keys which their ring has dropped. The query at t takes row
+    min(max(t, ring), t of the last row) - ring.
 
-    The mean of e^(i theta d) over the distances d from `ring` to min(t, context - 1), each with weight 1/d; rows from
-    t = ring on, the last for all that follow. Sums in float64, rounded to float32.
+    A row is the mean of e^(i theta d) over the distances d from `ring` to min(t, context - 1), each with weight 1/d. Rows begin
+    at t = ring; the last holds for all later t. Sums are in float64, rounded to float32.
     """
     distances = torch.arange(ring, max(context, ring + 1), dtype=torch.float64)[:, None]
     angles, weights = distances * frequencies.double(), 1 / distances
@@ -49,11 +50,11 @@ class Positions:
         self._beyond = {}
 
     def at(self, distance: int) -> Rotation:
-        """[1, R/2]"""
+        """The rotation by one distance, [1, R/2]."""
         return by_position(self.frequencies, torch.tensor([distance]))
 
     def beyond(self, ring: int) -> Rotation:
-        """Of keys that the ring has dropped, for a query at each position. [length, R/2]"""
+        """For a query at each position the rotation with which it meets keys that its ring has dropped, [length, R/2]."""
         if ring not in self._beyond:
             table = mean_beyond(self.frequencies, ring, self.context)
             self._beyond[ring] = table[(torch.arange(self.length) - ring).clamp(0, len(table.cos) - 1)]

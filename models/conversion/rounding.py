@@ -1,10 +1,10 @@
-"""What the state does to keys and values: it keeps them as float32 or bfloat16."""
+"""Rounds keys and values as the state does, which keeps them as float32 or bfloat16."""
 
 import torch
 
 
 class _Rounded(torch.autograd.Function):
-    """Gradients pass as if nothing was rounded."""
+    """Gradients pass through as if nothing were rounded."""
 
     @staticmethod
     def forward(_, x, dtype):

@@ -1,4 +1,4 @@
-"""A model directory behind tvq-server and tvq-gateway: a text's tokens, how likely it finds them, how large a session is."""
+"""Serves a model directory with tvq-server and tvq-gateway: tokenizes texts, scores tokens, tells the size of a session."""
 
 import ctypes
 import http.client
@@ -20,7 +20,7 @@ SET_PARENT_DEATH_SIGNAL = 1  # prctl(2)
 
 
 class ServeError(ValueError):
-    """The programs are missing, or do not serve; the message says why."""
+    """The programs are missing, or they do not serve; the message says why."""
 
 
 def programs() -> pathlib.Path:
@@ -40,12 +40,12 @@ def message_of(answer: bytes) -> str:
 
 
 def end_with_parent() -> None:
-    """In a child, before its program: it stops when the parent is killed."""
+    """Called in a child process before its program starts: the child ends when the parent is killed."""
     ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
 
 
 class Served:
-    """`longest`: of a context, in tokens; 0: as the model says."""
+    """`longest`: the longest context in tokens; 0: as the model says."""
 
     def __init__(self, directory: pathlib.Path, longest: int = 0):
         self.directory, self.longest, self.processes = directory, longest, []
@@ -68,7 +68,7 @@ class Served:
             process.stdout.close()
 
     def _start(self, program: str, *flags) -> str:
-        """-> where it listens"""
+        """Starts a program -> the address where it listens"""
         process = subprocess.Popen([programs() / program, "--port", "0", *map(str, flags)], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, text=True, preexec_fn=end_with_parent)
         self.processes.append(process)
@@ -92,18 +92,18 @@ class Served:
         return self._ask("/tokenize", {"model": "model", "prompt": text, "add_special_tokens": False})["tokens"]
 
     def nats(self, ids: List[int]) -> np.ndarray:
-        """Of each of ids[1:], given all before it."""
+        """-> nats of each of ids[1:], given all ids before it"""
         answer = self._ask("/v1/completions", {"model": "model", "prompt": ids, "max_tokens": 0, "echo": True, "logprobs": 0,
                                                "add_special_tokens": False})
         return -np.array(answer["choices"][0]["logprobs"]["token_logprobs"][1:])
 
     def against_best(self, ids: List[int]) -> List[Tuple[float, float]]:
-        """-> nats of each of ids[1:], given all before it, and those of the likeliest token there"""
+        """-> nats of each of ids[1:], given all ids before it, and nats of the most likely token in its place"""
         answer = self._ask("/v1/completions", {"model": "model", "prompt": ids, "max_tokens": 0, "echo": True, "logprobs": 1,
                                                "add_special_tokens": False})["choices"][0]["logprobs"]
         return [(-of_token, -max(best.values())) for of_token, best in zip(answer["token_logprobs"][1:], answer["top_logprobs"][1:])]
 
     def session_bytes(self, tokens: List[int]) -> List[int]:
-        """Of a session that has read so many."""
+        """-> the bytes of a session after each of these numbers of tokens"""
         model = self._ask("/v1/models/model")
         return [model["bytes_per_session"] + (count - model["quoted_tokens"]) * model["bytes_per_token"] for count in tokens]

@@ -1,4 +1,4 @@
-"""Takes the codes out of a converted directory: a file of which write_directory makes the same tensors again.
+"""Extracts the codes from a converted directory into a file, from which write_directory makes the same tensors again.
 
     python3 -m models.conversion.take_codes DIR CODES.safetensors
 """

@@ -9,8 +9,8 @@ from models.conversion.config import load_config
 from models.conversion.served import Served
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model")
-AGAIN = "a passage again"  # the name of one that comes again
-BEGINNING = 10  # of its second reading is not scored: nothing shows yet that it is one
+AGAIN = "a passage again"  # the name of the repeated passage
+BEGINNING = 10  # tokens at the beginning of its second reading that are not scored: they cannot be known yet
 
 
 class TextError(ValueError):
@@ -18,7 +18,7 @@ class TextError(ValueError):
 
 
 def names_of(paths: List[pathlib.Path]) -> List[str]:
-    """What reports call texts. TextError for two of the same name."""
+    """The names of texts in reports. TextError if two have the same name."""
     names = [path.stem for path in paths]
     for path, name in zip(paths, names):
         if names.count(name) > 1 or name == AGAIN:
@@ -27,7 +27,8 @@ def names_of(paths: List[pathlib.Path]) -> List[str]:
 
 
 def read_ids(directory: pathlib.Path, paths: List[pathlib.Path]) -> List[np.ndarray]:
-    """Of files, by the built programs (served.py); of a directory without a tokenizer files hold ids, separated by spaces."""
+    """The token ids of files, by the built programs (served.py). For a directory without a tokenizer the files hold ids,
+    separated by spaces."""
     texts = [read(path) for path in paths]
     if not any((directory / name).exists() for name in TOKENIZERS):
         vocab = load_config(directory).vocab

@@ -1,9 +1,9 @@
-"""What several conversions of a model cost, side by side: percent more bits than the original on whole texts.
+"""Compares what several conversions of a model cost: percent more bits than the original on whole texts.
 
     python3 -m models.conversion.variants SOURCE DIR... [--text FILE...] [--tokens 8192]
 
-Prints Markdown: of the original bits per byte, of each DIR percent more with standard errors of the paired differences, and the
-bytes of a session. Needs the built programs (served.py).
+Prints Markdown: bits per byte of the original, for each DIR how many percent more with the standard errors of the paired
+differences, and the bytes of a session. Needs the built programs (served.py).
 """
 
 import argparse

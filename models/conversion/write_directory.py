@@ -1,9 +1,9 @@
-"""Makes a converted directory of a model and the codes found for it.
+"""Makes a converted directory from a model and the codes that were found for it.
 
     python3 -m models.conversion.write_directory SOURCE CODES OUT --ring 512 --wide 8192:18.2,17.1 [--grow 20.2] [--context 8192]
 
-SOURCE is a directory in Hugging Face's form, CODES a file as models/conversion/codes_file.py describes. Heads are LAYER.HEAD,
-kv heads. OUT must not exist yet and is written whole or not at all; it shares the weights' files with SOURCE where the file
+SOURCE is a directory in Hugging Face's form, CODES a file as models/conversion/codes_file.py describes it. A kv head is written
+as LAYER.HEAD. OUT must not exist yet and is written whole or not at all. It shares the files of weights with SOURCE if the file
 system has hard links.
 """
 
@@ -24,7 +24,7 @@ from models.training.files import safetensors
 
 SHARD = "conversion.safetensors"
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-LINKED_WHOLE = "model-00001-of-00001.safetensors"  # a file of the name WHOLE would be taken for all there is
+LINKED_WHOLE = "model-00001-of-00001.safetensors"  # a file of the name WHOLE would be taken for all weights
 ALONG = ("*.json", "*.jinja", "*.txt", "*.md", "*.model", "LICENSE*", "NOTICE*")  # tokenizer, templates, licence, card
 FOLDER_ALONG = "additional_chat_templates"
 
@@ -34,7 +34,7 @@ class SourceError(ValueError):
 
 
 def write_directory(source, codes_path, out, ring: int, wide: dict, grow=frozenset(), context: int = None) -> None:
-    """`wide`: rings by (layer, kv head). `context`: what the model was trained with, by default what its config.json says."""
+    """`wide`: rings by (layer, kv head). `context`: the context that the model was trained with, by default as in config.json."""
     source, out = pathlib.Path(source), pathlib.Path(out)
     if out.exists() or out.is_symlink():
         raise SourceError(f"{out}: is there already; name another directory, or remove it first")
@@ -65,7 +65,8 @@ def write_directory(source, codes_path, out, ring: int, wide: dict, grow=frozens
 
 
 def conversion_tensors(layers: list, conversion: Conversion, prefix: str) -> dict:
-    """By name. Heads whose keys matter one by one score the others by the codewords that assign: no codewords were fitted."""
+    """The tensors of `conversion` by name. Heads in `wide` and `grow` score codes by the codewords of `assign`, with the identity
+    as map and no bias, in place of what was fitted."""
     tensors = {}
     for number, layer in enumerate(layers):
         layer = {name: values.copy() for name, values in layer.items()}
@@ -81,7 +82,7 @@ def conversion_tensors(layers: list, conversion: Conversion, prefix: str) -> dic
 
 
 def weight_shards(source: pathlib.Path) -> dict:
-    """Sizes in bytes of a model's tensors, by name, of each file that has some."""
+    """For each file with tensors of the model, the sizes of these tensors in bytes, by name."""
     if (source / WHOLE).exists():
         return {WHOLE: tensor_sizes(source / WHOLE)}
     index = source / INDEX
@@ -100,7 +101,7 @@ def weight_shards(source: pathlib.Path) -> dict:
 
 
 def tensor_sizes(path: pathlib.Path) -> dict:
-    """Of a safetensors file, without reading its tensors."""
+    """The sizes in bytes of a safetensors file's tensors, by name, without reading the tensors."""
     with open(path, "rb") as file:
         try:
             header = json.loads(file.read(*struct.unpack("<Q", file.read(8))))
@@ -110,7 +111,7 @@ def tensor_sizes(path: pathlib.Path) -> dict:
 
 
 def prefix_of(shards: dict) -> str:
-    """What the names of a model's tensors begin with: nothing where it was saved without its logits."""
+    """The prefix of the names of a model's tensors; empty if it was saved without its logits."""
     return "" if any("embed_tokens.weight" in sizes for sizes in shards.values()) else "model."
 
 
@@ -126,7 +127,7 @@ def write_weights(source: pathlib.Path, model: pathlib.Path, shards: dict, tenso
 
 
 def link(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Hard-links, or copies where the file system cannot."""
+    """Makes a hard link, or a copy if the file system has no hard links."""
     try:
         os.link(source.resolve(), target)
     except OSError:

@@ -1,4 +1,4 @@
-"""Fetches a file whose size and SHA-256 are known. What a broken download has brought stays, and the next one goes on there."""
+"""Fetches a file whose size and SHA-256 are known. If a download breaks off, what was fetched stays and the next one resumes."""
 
 import hashlib
 import http.client
@@ -11,12 +11,12 @@ from models.published.package_index import TIMEOUT_SECONDS, Unavailable, request
 from models.training.progress import Progress
 
 PIECE = 1 << 18
-TRIES = 5  # one after another that bring nothing
-WAIT_SECONDS = 1.0  # before the second of them, twice as long before each further
+TRIES = 5  # the fetch fails after so many tries in a row that bring nothing
+WAIT_SECONDS = 1.0  # before the second try, and twice as long before each further one
 
 
 class BadDownload(Exception):
-    """What came is not what was asked for."""
+    """What was fetched is not what was asked for."""
 
 
 def sha256_of(path) -> str:
@@ -32,13 +32,13 @@ def is_whole(path: pathlib.Path, size: int, sha256: str) -> bool:
 
 
 def fetch(opener, url: str, path: pathlib.Path, size: int, sha256: str, stream, wait=WAIT_SECONDS) -> None:
-    """Into `path`, by way of `path`.part; shows its progress in `stream`."""
+    """Fetches into `path`, by way of `path`.part; shows its progress in `stream`. Unavailable, or BadDownload."""
     part = path.with_name(path.name + ".part")
     resumed = part.exists() and part.stat().st_size > 0
     if resumed:
         Progress(stream).note(f"Going on after {megabytes(part.stat().st_size)} MB that are here already")
     bring(opener, url, part, size, stream, wait)
-    if sha256_of(part) != sha256 and resumed:  # of what was here before, some may have been damaged
+    if sha256_of(part) != sha256 and resumed:  # the part that was here before may be damaged
         part.unlink()
         Progress(stream).note("What was here already was damaged; fetching the whole file again")
         bring(opener, url, part, size, stream, wait)
@@ -50,7 +50,7 @@ def fetch(opener, url: str, path: pathlib.Path, size: int, sha256: str, stream, 
 
 
 def bring(opener, url: str, part: pathlib.Path, size: int, stream, wait: float) -> None:
-    """Until `part` has `size` bytes."""
+    """Fetches until `part` has `size` bytes."""
     progress, failures = Progress(stream), 0
     while True:
         before = part.stat().st_size if part.exists() else 0
@@ -76,7 +76,7 @@ def bring(opener, url: str, part: pathlib.Path, size: int, stream, wait: float) 
 
 
 def receive(opener, url: str, part: pathlib.Path, begin: int, size: int, progress: Progress) -> None:
-    """What one answer brings. A server that knows no ranges sends the file from its beginning."""
+    """Writes what one answer brings to `part`. A server without support of ranges sends the file from its beginning."""
     headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={begin}-"} if begin else {})}
     with opener.open(request(url, headers), timeout=TIMEOUT_SECONDS) as answer:
         if begin and (answer.status != 206 or not starts_at(answer.headers.get("Content-Range", ""), begin)):

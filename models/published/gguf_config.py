@@ -1,14 +1,14 @@
-"""What a GGUF file's fields say of a model's shape, as config.json says it."""
+"""Makes config.json from a GGUF file's fields."""
 
 from models.published.gguf_architectures import ARCHITECTURES, Architecture
 from models.published.gguf_fields import Fields
 from models.published.gguf_file import GgufError
 from models.published.gguf_rope import rope, shortest
 
-# What would change what is computed, and what leaves it as it is.
+# Fields that would change what is computed, with the values that do not.
 UNCHANGED = {"expert_count": 0, "expert_used_count": 0, "attention.causal": True, "attention.clamp_kqv": 0.0,
              "attention.max_alibi_bias": 0.0, "use_parallel_residual": False, "pooling_type": 0}
-HARMLESS = ("tensor_data_layout",)  # of files made of Meta's own; their rows lie as those of all others
+HARMLESS = ("tensor_data_layout",)  # in files made from Meta's own files; their rows have the same order as in all others
 
 
 def architecture(fields: Fields) -> Architecture:
@@ -18,7 +18,7 @@ def architecture(fields: Fields) -> Architecture:
 
 
 def model_config(fields: Fields, known: Architecture, vocabulary: int, tensors: dict) -> dict:
-    """Refuses fields that would change what is computed."""
+    """-> the fields of config.json. Refuses fields that would change what is computed."""
     prefix = known.name + "."
     width, heads = fields.count(prefix + "embedding_length"), fields.count(prefix + "attention.head_count")
     kv_heads = fields.count(prefix + "attention.head_count_kv", heads)
@@ -50,7 +50,7 @@ def model_config(fields: Fields, known: Architecture, vocabulary: int, tensors: 
 
 
 def refuse_windows(fields: Fields, name: str, context: int) -> None:
-    """One that is no shorter than the longest context is never in use; 0 stands for none."""
+    """Refuses a sliding window that is shorter than the longest context. 0 stands for no window."""
     window = fields.take(name, (int,), "an integer", 0)
     if 0 != window < context:
         raise GgufError(f"{name} is {window}, and contexts have up to {context} tokens; layers that look back no further than a "

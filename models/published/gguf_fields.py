@@ -1,4 +1,4 @@
-"""Access to the fields of a GGUF file by name, each checked; what nobody asked for is found out."""
+"""Access to the fields of a GGUF file by name. Each is checked; fields that were not asked for can be listed and refused."""
 
 import math
 
@@ -58,14 +58,14 @@ class Fields:
             raise GgufError(f"{name} {found}; only {wanted!r} can be imported")
 
     def one_of(self, name: str, known, default: str = None) -> str:
-        """A text that is among those known."""
+        """A text that must be one of `known`."""
         value = self.take(name, (str,), f"one of {', '.join(known)}", default)
         if value not in known:
             raise GgufError(f"{name} is {shown(value)}; known here are {', '.join(known)}")
         return value
 
     def refuse_others(self, prefix: str, harmless=()) -> None:
-        """Refuses fields of the prefix that were not asked for: what they mean is not known here."""
+        """Refuses fields with this prefix that were not asked for, since their meaning is not known here."""
         for name in self.values:
             if name.startswith(prefix) and name not in self.used and name not in harmless:
                 raise GgufError(f"has the field {name} ({shown(self.values[name])}), whose meaning is not known to this import")

@@ -1,7 +1,7 @@
-"""Reads GGUF files, the format of llama.cpp. A file is taken for hostile: nothing in it is believed before it is checked.
+"""Reads GGUF files, the format of llama.cpp. A file may be hostile: everything in it is checked before it is used.
 
-The header is read here, since the `gguf` package's own reader follows whatever counts a file names; the package knows
-the tensor types. GgufError says what is wrong and where.
+The header is read here, since the reader of the `gguf` package trusts all counts in a file. The package is used for the tensor
+types. GgufError says what is wrong and where.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ class Tensor:
             values = rows.view("<f2").astype(np.float32)
         else:
             try:
-                with np.errstate(all="ignore"):  # what is not finite is told of below
+                with np.errstate(all="ignore"):  # values that are not finite are reported below
                     values = dequantize(rows, self.type)
             except NotImplementedError:
                 raise GgufError(f"tensor {self.name} has the type {self.type.name}, must be F32, F16, BF16 or one of the quantized types "
@@ -61,7 +61,7 @@ class GgufFile:
 
 
 class Cursor:
-    """Takes from a file what is there, in order."""
+    """Reads values from a file, one after the other."""
 
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -77,7 +77,7 @@ class Cursor:
         return struct.unpack("<" + code, self.take(struct.calcsize(code), what))[0]
 
     def count(self, least: int, what: str) -> int:
-        """How many follow of what takes `least` bytes each."""
+        """Reads the number of items that follow. Each takes at least `least` bytes, so the file limits the number."""
         value = self.number("Q", what)
         if value > (len(self.data) - self.at) // least:
             raise GgufError(f"{what} is {value}, which is more than the file of {len(self.data)} bytes can hold: it is cut off "
@@ -116,7 +116,7 @@ class Cursor:
 
 def read_gguf(path) -> GgufFile:
     """The tensors' bytes stay in the file until they are used."""
-    if os.path.exists(path) and not os.path.isfile(path):  # to open a pipe would wait
+    if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would wait
         raise GgufError(f"{path}: is no file")
     with open(path, "rb") as file:
         try:

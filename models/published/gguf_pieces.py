@@ -8,7 +8,7 @@ from models.published.gguf_vocabulary import BYTE, CONTROL, NORMAL, PREFIX, UNKN
 
 SPACE = "▁"
 USUAL_IDS = {"unk": 0, "bos": 1, "eos": 2}
-LONGEST_PIECE = 1024  # characters; each is tried as a border between two others
+LONGEST_PIECE = 1024  # characters; each place within a piece is tried as the border between two other pieces
 BYTES = {f"<0x{byte:02X}>" for byte in range(256)}
 
 
@@ -54,7 +54,7 @@ def falls_back(found: set) -> bool:
 
 
 def merges(ids: dict, scores: list) -> list:
-    """All pairs of pieces that make a third, that of the highest score first, and of one score the longest left piece."""
+    """All pairs of pieces that together make a third: by its score, highest first, then by the left piece, longest first."""
     for piece, number in ids.items():
         if len(piece) > LONGEST_PIECE:
             raise GgufError(f"{PREFIX}tokens, string {number}: has {len(piece)} characters, must have {LONGEST_PIECE} at most")

@@ -1,4 +1,4 @@
-"""What cuts a text before merges, by the name that llama.cpp has for it: sections of the original models' tokenizer.json."""
+"""How a text is split before merges, by llama.cpp's names: sections of the tokenizer.json of the original models."""
 
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 BYTES_ALONE = {**BYTE_LEVEL, "use_regex": False}
@@ -16,7 +16,7 @@ def sequence(*parts: dict) -> dict:
 CONTRACTION, WORD = "(?i:'s|'t|'re|'ve|'m|'ll|'d)", r"[^\r\n\p{L}\p{N}]?\p{L}+"
 SIGNS, SPACES = r" ?[^\s\p{L}\p{N}]+[\r\n]*", r"\s*[\r\n]+|\s+(?!\S)|\s+"
 CAPITALS, SMALL = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-# Letters of scripts that have capitals, as DeepSeek's first models list them.
+# Letters of scripts that have capital letters, as DeepSeek's first models list them.
 CASED = (
     "A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af\u0370-\u0373\u0376"
     "\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f"
@@ -32,7 +32,7 @@ CHINESE_AND_KOREAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 
 GPT2 = {"pre_tokenizer": BYTE_LEVEL}
 DIGIT_BY_DIGIT = {"pre_tokenizer": sequence(DIGITS, BYTE_LEVEL)}
-# A word that is a token is that token, whatever merges would make of it.
+# With ignores_merges a word that is a token becomes that token, whatever the merges would give.
 LLAMA3 = {"pre_tokenizer": sequence(split("|".join([CONTRACTION, WORD, r"\p{N}{1,3}", SIGNS, SPACES])), BYTES_ALONE),
           "ignore_merges": True, "adds_begin": True}
 QWEN2 = {"pre_tokenizer": sequence(split("|".join([CONTRACTION, WORD, r"\p{N}", SIGNS, SPACES])), BYTES_ALONE),
@@ -46,7 +46,7 @@ DEEPSEEK_LLM = {"pre_tokenizer": sequence(
 DEEPSEEK_CODER = {"pre_tokenizer": sequence(
     split("[\r\n]"), split(r"\s?\p{L}+"), split(r"\s?\p{P}+"), split(CHINESE_AND_KOREAN), DIGITS, BYTES_ALONE)}
 
-# adds_begin: what a file that does not say add_bos_token means.
+# adds_begin: the default if a file does not have add_bos_token.
 PRE_TOKENIZERS = {
     "gpt-2": GPT2, "smollm": DIGIT_BY_DIGIT, "starcoder": DIGIT_BY_DIGIT, "refact": DIGIT_BY_DIGIT, "llama-bpe": LLAMA3,
     "llama3": LLAMA3, "llama-v3": LLAMA3, "qwen2": QWEN2, "tekken": TEKKEN, "deepseek-llm": DEEPSEEK_LLM,

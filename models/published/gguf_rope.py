@@ -1,4 +1,4 @@
-"""The rotary positions of a GGUF file, as config.json says them: rope_theta and rope_scaling."""
+"""The rotary positions of a GGUF file as fields of config.json: rope_theta and rope_scaling."""
 
 import math
 
@@ -7,19 +7,19 @@ import numpy as np
 from models.published.gguf_fields import Fields
 from models.published.gguf_file import GgufError
 
-FREQUENCIES = "rope_freqs.weight"  # what each frequency is divided by
+FREQUENCIES = "rope_freqs.weight"  # the divisors of the frequencies
 SCALING = ("none", "linear")
 # Llama 3.1's low_freq_factor, high_freq_factor and original_max_position_embeddings.
 LLAMA3 = (1.0, 4.0, 8192)
 LARGEST_ORIGINAL = 1 << 40
-# How far the inverse of a divisor, from 0 to 1, may be from what the parameters give. The tensor was computed in float32: a power,
+# How far the inverse of a divisor, 0 to 1, may be from that by the parameters. The tensor was computed in float32: a power,
 # two divisions and a product, some 4 roundings of 2^-24 each, on a number that is at most high_freq_factor and is then divided by
 # high_freq_factor - low_freq_factor; then two more. With Llama 3.1's factors that is 4.4e-7.
 CLOSE = 1e-6
 
 
 def shortest(value: float) -> float:
-    """GGUF's numbers are float32: 9.999999747378752e-06 was 1e-05."""
+    """The shortest decimal number for a float32 of GGUF: 9.999999747378752e-06 was 1e-05."""
     return float(str(np.float32(value)))
 
 
@@ -38,13 +38,13 @@ def rope(fields: Fields, prefix: str, head: int, tensors: dict) -> dict:
 
 
 def linear_factor(fields: Fields, prefix: str) -> float:
-    """1: all positions stay. A factor without a type is linear."""
+    """The factor of linear scaling; 1: no scaling. A factor without a type is linear."""
     kind = fields.one_of(prefix + "rope.scaling.type", SCALING, "linear")
     fields.flag(prefix + "rope.scaling.finetuned", False)
-    fields.take(prefix + "rope.scaling.original_context_length", (int,), "an integer", 0)  # other types compute with it
+    fields.take(prefix + "rope.scaling.original_context_length", (int,), "an integer", 0)  # only other types use it
     name = prefix + "rope.scaling.factor"
     if name not in fields.values and prefix + "rope.scale_linear" in fields.values:
-        name = prefix + "rope.scale_linear"  # as it was called at first
+        name = prefix + "rope.scale_linear"  # its first name
     factor = shortest(fields.positive(name, 1.0))
     if factor < 1.0:
         raise GgufError(f"{name} is {factor}, must be at least 1")
@@ -61,7 +61,7 @@ def divisors(tensor, head: int) -> np.ndarray:
 
 
 def llama3(found: np.ndarray, theta: float) -> dict:
-    """The parameters that give those divisors; nothing if all are 1."""
+    """The parameters of rope_type llama3 that give the divisors `found`; None if all are 1."""
     if (found == 1).all():
         return None
     factor = shortest(found.max())
@@ -79,7 +79,7 @@ def wavelengths(theta: float, count: int) -> np.ndarray:
 
 
 def expected(theta: float, count: int, factor: float, low: float, high: float, original: int) -> np.ndarray:
-    """The divisors of Llama 3.1 (transformers, modeling_rope_utils.py)."""
+    """The divisors that these parameters give (transformers, modeling_rope_utils.py)."""
     length = wavelengths(theta, count)
     smooth = (original / length - low) / (high - low)
     between = 1 / ((1 - smooth) / factor + smooth)
@@ -91,8 +91,8 @@ def agree(found: np.ndarray, wanted: np.ndarray) -> bool:
 
 
 def fitted(found: np.ndarray, theta: float, factor: float):
-    """Yields what follows from two divisors between 1 and the factor. They tell high_freq_factor and the original length only in
-    units of low_freq_factor, which every published model has at 1."""
+    """Yields the parameters (low, high, original) that follow from two divisors between 1 and the factor. Divisors determine
+    high_freq_factor and the original length only relative to low_freq_factor, which is 1 in every published model."""
     between = np.flatnonzero((found > 1) & (found < np.float32(factor)))
     if len(between) < 2:
         return

@@ -1,4 +1,4 @@
-"""A GGUF file, or all parts of one that was split: NAME-00001-of-00003.gguf and so on, of which the first has the fields."""
+"""Reads a GGUF file, or all parts of a split one: NAME-00001-of-00003.gguf and so on. The first part has the fields."""
 
 import pathlib
 
@@ -8,7 +8,7 @@ MOST_PARTS = 99999  # their names have five digits
 
 
 def read_parts(path) -> GgufFile:
-    """`path`: of the first part."""
+    """`path` is that of the first part."""
     path, first = pathlib.Path(path), read_gguf(path)
     try:
         number, count = place(first)
@@ -28,7 +28,7 @@ def read_parts(path) -> GgufFile:
 def place(file: GgufFile) -> tuple:
     """-> (number of the part, from 0; how many there are)"""
     number, count = file.fields.get("split.no", 0), file.fields.get("split.count", 1)
-    count = count or 1  # some writers say 0 of a file that was not split
+    count = count or 1  # some writers put 0 into a file that was not split
     if type(count) is not int or not 1 <= count <= MOST_PARTS:
         raise GgufError(f"split.count is {count!r}, must be from 1 to {MOST_PARTS}")
     if type(number) is not int or not 0 <= number < count:

@@ -8,7 +8,7 @@ from models.published.gguf_architectures import Architecture
 from models.published.gguf_file import GgufError
 from models.published.gguf_rope import FREQUENCIES
 
-# By their names in GGUF: the name in a layer, and the shape in words of the config.
+# By the name in GGUF: the name in a layer of Hugging Face's model, and the shape by names of config fields.
 LAYER = {
     "attn_norm.weight": ("input_layernorm.weight", ("width",)),
     "attn_q.weight": ("self_attn.q_proj.weight", ("queries", "width")),
@@ -42,7 +42,7 @@ class Place:
     theirs: str  # the tensor's name in GGUF
     name: str
     shape: tuple
-    heads: int = 0  # whose rows are turned back
+    heads: int = 0  # if not 0, rows of so many heads are reordered (turned_back)
 
 
 def model_tensors(tensors: dict, found: list):
@@ -58,7 +58,7 @@ def in_each_layer(known: Architecture, config: dict) -> dict:
 
 
 def places(tensors: dict, known: Architecture, config: dict) -> list:
-    """Of every tensor there must be, and is."""
+    """The places of all tensors. GgufError if one is missing or has another shape, or if there is a tensor without a place."""
     found = wanted_places(tensors, known, config)
     unknown = sorted(set(tensors) - {place.theirs for place in found} - {FREQUENCIES})
     if unknown:
@@ -92,5 +92,5 @@ def wanted_places(tensors: dict, known: Architecture, config: dict) -> list:
 
 
 def turned_back(values: np.ndarray, heads: int) -> np.ndarray:
-    """GGUF's llama files have a head's rows in the order of rotated pairs; Hugging Face has first halves, then second ones."""
+    """Reorders a head's rows: in GGUF's llama files rotated pairs are adjacent; Hugging Face has first, then second halves."""
     return values.reshape(heads, len(values) // heads // 2, 2, *values.shape[1:]).swapaxes(1, 2).reshape(values.shape)

@@ -8,7 +8,7 @@ from models.published.gguf_vocabulary import PREFIX
 
 KINDS = {"gpt2": ByteLevel, "llama": Pieces}
 TEMPLATE = "tokenizer.chat_template"
-# Ids that a use of the model may want, and a repetition of the rest in another form.
+# Fields that are not needed: ids for special uses of the model, and a copy of the rest in another form.
 HARMLESS = {PREFIX + name for name in (
     "seperator_token_id", "cls_token_id", "mask_token_id", "fim_pre_token_id", "fim_suf_token_id", "fim_mid_token_id",
     "fim_pad_token_id", "fim_rep_token_id", "fim_sep_token_id", "prefix_token_id", "suffix_token_id", "middle_token_id")} | {
@@ -16,7 +16,7 @@ HARMLESS = {PREFIX + name for name in (
 
 
 class Tokenizer:
-    """`pre_tokenizer`: the name of that which the file does not name, or names in another way."""
+    """`pre_tokenizer`: the name of the pre-tokenizer if the file does not name it, or names it in another way."""
 
     def __init__(self, fields: Fields, pre_tokenizer: str = None):
         if PREFIX + "model" not in fields.values:
@@ -32,7 +32,7 @@ class Tokenizer:
         fields.refuse_others("tokenizer.", HARMLESS)
 
     def has(self, name: str) -> bool:
-        """And a text can spell it."""
+        """Whether there is a special token of this short name, and a text can spell it."""
         number = self.vocabulary.special.get(name)
         return number is not None and self.vocabulary.ids.get(self.vocabulary.tokens[number]) == number
 
@@ -40,7 +40,7 @@ class Tokenizer:
         return {name: self.vocabulary.special[name] for name in names if self.has(name)}
 
     def tokenizer_json(self) -> dict:
-        """In the order that `tokenizers` writes: the file's bytes are part of a model's fingerprint."""
+        """The content of tokenizer.json, in the order that `tokenizers` writes: its bytes are part of a model's fingerprint."""
         kind = self.kind
         model = {"type": "BPE", "dropout": None, "unk_token": kind.unknown, "continuing_subword_prefix": None,
                  "end_of_word_suffix": None, "fuse_unk": kind.unknown is not None, "byte_fallback": kind.falls_back,
@@ -50,7 +50,7 @@ class Tokenizer:
                 "decoder": kind.decoder(), "model": model}
 
     def post_processor(self) -> dict:
-        """What stands before and behind a text."""
+        """The section that puts special tokens before and behind a text; None if there are none."""
         before, behind = ["bos"] if self.adds_begin else [], ["eos"] if self.adds_end else []
         if not before and not behind:
             return None
@@ -76,7 +76,7 @@ class Tokenizer:
         return config
 
     def special_config(self) -> dict:
-        """What config.json and generation_config.json say of ids; those that end a text are a list if there are several."""
+        """The ids of special tokens for config.json and generation_config.json; several that end a text are a list."""
         ends = self.vocabulary.ends
         config = {f"{name}_token_id": number for name, number in self.named("bos", "eos", "pad").items()}
         return {**config, "eos_token_id": ends[0] if len(ends) == 1 else ends}
@@ -91,5 +91,5 @@ def templates(fields: Fields) -> dict:
         if field.startswith(TEMPLATE + "."):
             found[field[len(TEMPLATE) + 1:]] = fields.text(field)
     if TEMPLATE + "s" in fields.values:
-        fields.list_of(TEMPLATE + "s", str)  # their names once more
+        fields.list_of(TEMPLATE + "s", str)  # the names again, not needed
     return found

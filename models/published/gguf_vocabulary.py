@@ -1,4 +1,4 @@
-"""The tokens of a GGUF file with their types, and those with a part of their own: what begins and ends texts."""
+"""The tokens of a GGUF file with their types, and the special tokens that begin and end texts."""
 
 from models.published.gguf_fields import Fields
 from models.published.gguf_file import GgufError
@@ -6,13 +6,13 @@ from models.published.gguf_file import GgufError
 PREFIX = "tokenizer.ggml."
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # types of tokens
 NAMES = {NORMAL: "normal", UNKNOWN: "unknown", CONTROL: "control", USER_DEFINED: "defined by a user", UNUSED: "unused", BYTE: "byte"}
-ENDS = ("eos", "eot", "eom")  # of a text, of a turn, of a message
-# What ends a turn or a message where the file has no field for it, as llama.cpp finds it.
+ENDS = ("eos", "eot", "eom")  # the ends of a text, of a turn, of a message
+# Tokens that end a turn or a message if the file has no field for it, as llama.cpp finds them.
 ENDS_BY_TEXT = {"eot": ("<|eot_id|>", "<|im_end|>"), "eom": ("<|eom_id|>",)}
 
 
 class Vocabulary:
-    """`known`: the types that this kind of tokenizer may have."""
+    """`known`: the types of tokens that this kind of tokenizer may have."""
 
     def __init__(self, fields: Fields, known: tuple, usual_ids: dict):
         self.tokens, self.types = fields.list_of(PREFIX + "tokens", str), fields.list_of(PREFIX + "token_type", int)
@@ -28,7 +28,7 @@ class Vocabulary:
         self.ends = self.all_ends()
 
     def ids_of_used(self) -> dict:
-        """Not those that fill up the embedding's rows, which older files say a user has defined."""
+        """Ids by token, without tokens that only fill up the embedding's rows; in older files their type is "user defined"."""
         used = {number: token for number, (token, kind) in enumerate(zip(self.tokens, self.types))
                 if kind != UNUSED and not (kind == USER_DEFINED and token == f"[PAD{number}]")}
         ids = {token: number for number, token in used.items()}
@@ -41,13 +41,13 @@ class Vocabulary:
         return {token: number for token, number in self.ids.items() if self.types[number] in kinds}
 
     def added_tokens(self) -> list:
-        """What a text may spell. The unknown token is special, too, as transformers has it."""
+        """The added tokens, which a text may spell. The unknown token is special, too, as in transformers."""
         return [{"id": number, "content": token, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
                  "special": self.types[number] != USER_DEFINED}
                 for token, number in self.of_type(CONTROL, USER_DEFINED, UNKNOWN).items()]
 
     def all_ends(self) -> list:
-        """Ids, that of a text first."""
+        """The ids that end an answer, in the order of ENDS."""
         by_text = {name: self.ids[text] for name, texts in ENDS_BY_TEXT.items() for text in texts
                    if text in self.ids and self.types[self.ids[text]] == CONTROL}
         found = {**by_text, **self.special}
@@ -55,7 +55,7 @@ class Vocabulary:
 
 
 def special_ids(fields: Fields, size: int, usual: dict) -> dict:
-    """By their short names. The id that ends a text must be there."""
+    """The ids of special tokens by their short names. The id that ends a text must be there."""
     found = {}
     names = {"bos": "bos", "eos": "eos", "eot": "eot", "eom": "eom", "pad": "padding", "unk": "unknown"}
     for name, theirs in names.items():

@@ -2,9 +2,9 @@
 
     scripts/import-gguf FILE DIR [--dtype bfloat16|float32] [--pre-tokenizer NAME]
 
-Architectures llama (Mistral's models, too), qwen2 and qwen3; every tensor type that the gguf package can read; tokenizers of the kinds
-gpt2 and llama. models/published/README.md has more. Whatever else a file may hold is refused by name. Of a file in parts, FILE is the
-first. DIR must not exist yet; it is written whole or not at all.
+Reads the architectures llama (Mistral's models, too), qwen2 and qwen3, every tensor type that the gguf package can read, and
+tokenizers of the kinds gpt2 and llama. models/published/README.md has more. Anything else in a file is refused by name. If a file
+is split into parts, FILE is the first. DIR must not exist yet; it is written whole or not at all.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from models.published.gguf_tokenizer import Tokenizer
 from models.published.weight_files import write_weights
 from models.training.files import safetensors
 
-BYTES = {"bfloat16": 2, "float32": 4}  # of a number
+BYTES = {"bfloat16": 2, "float32": 4}  # bytes of a number
 
 
 def import_gguf(path, directory, dtype: str = "bfloat16", pre_tokenizer: str = None) -> None:
@@ -45,7 +45,7 @@ def import_gguf(path, directory, dtype: str = "bfloat16", pre_tokenizer: str = N
 
 
 def converted(file, dtype: str, pre_tokenizer: str = None):
-    """-> (JSON files by name; tensors, one at a time as (name, values); the bytes of each by its name)"""
+    """-> (JSON files by name; an iterator of tensors as (name, values); the bytes of each tensor by its name)"""
     fields = Fields(file.fields)
     known = architecture(fields)
     tokenizer = Tokenizer(fields, pre_tokenizer)
@@ -71,7 +71,7 @@ def rounded(name: str, values: np.ndarray) -> safetensors.BFloat16:
 
 
 def write_whole(directory: pathlib.Path, files: dict, tensors, sizes: dict) -> None:
-    """Under another name first, in a folder that no server takes for a model."""
+    """Writes under another name first, in a folder that no server takes for a model, and renames it when all is written."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     staging = pathlib.Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
@@ -96,7 +96,7 @@ def main():
     parser.add_argument("--pre-tokenizer", choices=list(PRE_TOKENIZERS), metavar="NAME",
                         help="what cuts a text before merges, of a file that does not name it: " + ", ".join(PRE_TOKENIZERS))
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is half written goes
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that unfinished files are removed
     try:
         import_gguf(arguments.file, arguments.directory, arguments.dtype, arguments.pre_tokenizer)
     except (GgufError, OSError) as error:

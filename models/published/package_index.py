@@ -1,4 +1,4 @@
-"""Where a file of a Python package can be fetched: from PyPI, or from the indexes that pip is set up with."""
+"""Finds where a file of a Python package can be fetched: on PyPI, or on the indexes that pip is set up with."""
 
 import ast
 import html.parser
@@ -17,15 +17,15 @@ LARGEST_PAGE = 64 << 20
 
 
 class Unavailable(Exception):
-    """What was asked for cannot be reached: there is no network, or it is not there."""
+    """What was asked for cannot be reached: there is no network, or the file is not there."""
 
 
 class PipFailed(Exception):
-    """pip cannot say how it is set up."""
+    """pip cannot list its settings."""
 
 
 class Settings:
-    """pip's settings that matter here: of its configuration files and of the environment, which comes first."""
+    """pip's settings that matter here, from the environment, which comes first, and from its configuration files."""
 
     def __init__(self, python):
         listed = subprocess.run([python, "-m", "pip", "config", "list"], capture_output=True, text=True)
@@ -57,7 +57,7 @@ class Settings:
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
-    """A password goes along to the same host alone."""
+    """Follows redirects. Credentials are sent along only if the host stays the same."""
 
     def redirect_request(self, req, fp, code, msg, headers, newurl):
         follows = super().redirect_request(req, fp, code, msg, headers, newurl)
@@ -67,20 +67,20 @@ class Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def request(url: str, headers: dict) -> urllib.request.Request:
-    """Of a URL that may name a user and a password."""
+    """A request for a URL, which may contain a user and a password."""
     parts, authorization = urllib.parse.urlsplit(url), None
     if parts.username is not None:
         credentials = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
         authorization = "Basic " + b64encode(credentials.encode()).decode()
         url = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
     made = urllib.request.Request(url, headers={"User-Agent": "tvq-get-model", **headers})
-    if authorization:  # the other headers are copied to wherever the answer redirects to
+    if authorization:  # not one of the other headers, which are copied to all redirects
         made.add_unredirected_header("Authorization", authorization)
     return made
 
 
 def shown(url: str) -> str:
-    """Without its password."""
+    """The URL without its password, for messages."""
     parts = urllib.parse.urlsplit(url)
     return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
@@ -96,7 +96,7 @@ class Links(html.parser.HTMLParser):
 
 
 def links(body: bytes, kind: str) -> list:
-    """The URLs of the files on an index's page of a package, in either form that such pages have."""
+    """The URLs of the files on an index's page of a package; such pages have one of two forms."""
     text = body.decode("utf-8", "replace")
     if kind == JSON:
         return [file["url"] for file in json.loads(text)["files"]]
@@ -125,7 +125,7 @@ def find_file(opener, indexes: list, package: str, name: str) -> str:
 
 
 def with_credentials(url: str, page: str) -> str:
-    """Those of the index, if the file lies on the same host."""
+    """The file's URL with the credentials of the index's page, if the file lies on the same host."""
     there, here = urllib.parse.urlsplit(url), urllib.parse.urlsplit(page)
     if not same_host(url, page) or here.username is None or there.username is not None:
         return url
@@ -133,6 +133,6 @@ def with_credentials(url: str, page: str) -> str:
 
 
 def same_host(url: str, other: str) -> bool:
-    """And the same port, reached in the same way."""
+    """Whether two URLs have the same scheme, host and port."""
     one, two = ((parts.scheme, parts.netloc.rpartition("@")[2].lower()) for parts in map(urllib.parse.urlsplit, (url, other)))
     return one == two

@@ -5,11 +5,11 @@ import pathlib
 
 from models.training.files import safetensors
 
-LARGEST_FILE = 4 << 30  # bytes; about what is held in memory at a time
+LARGEST_FILE = 4 << 30  # bytes; about so much is in memory at a time
 
 
 def write_weights(folder: pathlib.Path, tensors, sizes: dict, largest: int = LARGEST_FILE) -> None:
-    """`tensors`: yields (name, values) in the order of `sizes`, which has the bytes of each by its name."""
+    """`tensors` yields (name, values) in the order of `sizes`, which has the bytes of each tensor by its name."""
     groups = grouped(sizes, largest)
     if len(groups) == 1:
         safetensors.save(folder / "model.safetensors", dict(tensors), {"format": "pt"})
@@ -25,7 +25,7 @@ def write_weights(folder: pathlib.Path, tensors, sizes: dict, largest: int = LAR
 
 
 def grouped(sizes: dict, largest: int) -> list:
-    """Names, one group for each file."""
+    """The names of tensors in groups, one group for each file."""
     groups, room = [[]], largest
     for name, size in sizes.items():
         if size > room and groups[-1]:

@@ -1,4 +1,4 @@
-// The id that an empty context begins with, and those that end an answer: bos_token_id,
+// The token id that a context begins with, and the ids that end an answer: bos_token_id,
 // add_bos_token and eos_token_id of generation_config.json.
 #ifndef TVQ_MODELS_RUNTIME_BEGIN_ID_H_
 #define TVQ_MODELS_RUNTIME_BEGIN_ID_H_
@@ -11,10 +11,10 @@
 
 namespace tvq {
 
-// generation_config.json's, or else config.json's.
+// bos_token_id of generation_config.json, or of config.json if the first has none.
 std::optional<int32_t> BosTokenId(const ModelInfo& info);
 
-// generation_config.json's, or else config.json's; may be none.
+// eos_token_id of generation_config.json, or of config.json if the first has none; may be empty.
 std::vector<int32_t> EndIds(const ModelInfo& info);
 
 // Whether the model was trained so that a text begins with BosTokenId.

@@ -10,8 +10,8 @@ struct XXH3_state_s;
 
 namespace tvq {
 
-// XXH3-128 of a list of fields. Each is hashed with its length before it, so that no two lists run
-// together to the same bytes.
+// XXH3-128 of a list of fields. Each field of bytes is hashed behind its length, so that two
+// different lists are never hashed as the same bytes.
 class Digest {
  public:
   Digest();

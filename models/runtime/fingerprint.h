@@ -1,4 +1,4 @@
-// What tells one model from another.
+// A hash that tells one model from another.
 #ifndef TVQ_MODELS_RUNTIME_FINGERPRINT_H_
 #define TVQ_MODELS_RUNTIME_FINGERPRINT_H_
 
@@ -11,8 +11,8 @@
 namespace tvq {
 
 // 32 lowercase hexadecimal digits: XXH3-128 over the canonical config, the weights' digest and the
-// bytes of the tokenizer's file ("" where there is none). Against accidents, not against people who
-// make two models collide on purpose.
+// bytes of the tokenizer's file ("" where there is none). It protects against accidents, not
+// against two models that were made to collide on purpose.
 std::string Fingerprint(const Config& config, const WeightSource& weights,
                         std::string_view tokenizer_file);
 

@@ -9,10 +9,11 @@
 
 namespace tvq {
 
-// The scales of the I8 matrix `tensor` [rows, width], which `source` gave for NAME: NAME + "_scale"
-// [rows] of F32. INVALID_ARGUMENT, NOT_FOUND or DATA_LOSS naming the tensor and what would be
-// right: -128 among the values; scales that are not there, not so many, not finite and above 0, or
-// so large that 127 times one is no float32 (with `as_bfloat16`: no bfloat16).
+// The scales of the I8 matrix `tensor` [rows, width], which `source` gave for `name`: the tensor
+// `name` + "_scale", F32 [rows]. INVALID_ARGUMENT, NOT_FOUND or DATA_LOSS, naming the tensor and
+// what would be right: if a value is -128; if the scales are missing or of another shape; if a
+// scale is not finite and above 0, or if 127 times it is not a finite float32 (with `as_bfloat16`:
+// not a finite bfloat16).
 absl::StatusOr<std::vector<float>> ReadInt8Scales(WeightSource& source, const std::string& name,
                                                   const HostTensor& tensor, bool as_bfloat16);
 

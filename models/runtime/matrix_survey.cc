@@ -10,7 +10,7 @@
 namespace tvq {
 namespace {
 
-// Values of a task: some microseconds' work.
+// Values that one task surveys: a few microseconds of work.
 constexpr int64_t kTaskValues = 1 << 16;
 
 struct RowSurvey {

@@ -11,12 +11,12 @@
 namespace tvq {
 
 struct MatrixSurvey {
-  float largest = 0;          // |value|; infinity or NaN where one of them is not finite
-  std::vector<float> scales;  // [out], of int8 alone: the matrix's own, or those to quantize it by
-  RoundingBound rounding;     // of int8 and int4, if all values are finite and fit
+  float largest = 0;          // largest |value|; infinity or NaN if a value is not finite
+  std::vector<float> scales;  // [out], int8 only: the matrix's own, or those to quantize it by
+  RoundingBound rounding;     // int8 and int4 only, if all values are finite and fit
 };
 
-// Of a matrix that becomes `dtype`, on the host's threads of `device`.
+// Surveys a matrix that will be stored as `dtype`, on the host threads of `device`.
 MatrixSurvey SurveyMatrix(Device& device, const HostMatrix& matrix, DType dtype);
 
 }  // namespace tvq

@@ -25,26 +25,27 @@ namespace tvq {
 
 // What a decode step reads of a state, where the family has a choice (docs/state.md).
 struct StateReads {
-  bool int8 = false;  // a copy of the values instead of the exact ones
-  // [0, 1): of the sum of a query's softmax weights, the share that the rows left out may have, all
-  // of them together.
+  bool int8 = false;  // reads an int8 copy of the values instead of the exact values
+  // In [0, 1). Decode may leave out rows of the state whose softmax weights together are at most
+  // this share of the query's weights.
   float skip_mass = 0;
 };
 
-// What decode steps have read of states of which rows may be left out.
+// Counts of what decode steps have read of states, where decode may leave rows out.
 struct StateReadTotals {
-  int64_t rows = 0;         // that had a weight, of every layer and key/value head
-  int64_t rows_read = 0;    // of them
-  int64_t queries = 0;      // of every layer and head
-  double skipped_mass = 0;  // of all queries together
+  int64_t rows = 0;         // rows that had a weight, over all layers and key/value heads
+  int64_t rows_read = 0;    // those of them that were read
+  int64_t queries = 0;      // over all layers and heads
+  double skipped_mass = 0;  // sum over all queries of the share that was left out
 };
 
 struct ModelInfo {
   std::string family;  // config.json's model_type
-  // Of a model that reads more than text: which one, and what of it is not served; else empty.
+  // For a model that reads more than text: its name, and which parts are not served; else empty.
   std::string left_out;
-  // 32 hexadecimal digits over config, weights and tokenizer: two models with the same one compute
-  // the same function. Not over dtypes, which are chosen when the model is loaded.
+  // 32 hexadecimal digits, a hash of config, weights and tokenizer: two models with the same
+  // fingerprint compute the same function. Dtypes, which are chosen when the model is loaded, are
+  // not part of it.
   std::string fingerprint;
   CommonConfig config;
   GenerationDefaults generation;
@@ -55,17 +56,18 @@ struct ModelInfo {
   StateReads reads;
   int64_t parameters = 0;
   int64_t weight_bytes = 0;  // device memory held by the weights
-  // What a cache of all keys and values would take of each token, in state_dtype.
+  // Bytes that a cache of all keys and values would take for each token, in state_dtype.
   int64_t cache_bytes_per_token = 0;
-  bool predicts = true;  // next tokens; a model that does not encodes
-  // Where a token's way through the model is rounded (models/verify/rounding.h): matrix products
-  // one behind the other, without the logits', places where what a state keeps is of state_dtype,
-  // and where weights are not float32 factors within attention that a prompt may round.
+  bool predicts = true;  // next tokens; false: the model is an encoder
+  // How often a token is rounded on its way through the model (models/verify/rounding.h).
+  // `products`: matrix products, one after the other, without the logits. `kept`: places where a
+  // state keeps something in state_dtype. `factors`: factors within attention that a prompt may
+  // round if weights are not float32.
   int64_t products = 0;
   int64_t kept = 0;
   int64_t factors = 0;
-  // int8, int4: no matrix lost more than this part of its root mean square when it was quantized;
-  // else 0.
+  // int8 and int4: no matrix has a larger error by quantization than this, root mean square,
+  // relative to the root mean square of its values; else 0.
   double weight_rounding = 0;
 };
 
@@ -90,34 +92,37 @@ struct PrefillChunk {
 };
 
 struct DecodeRow {
-  State* state = nullptr;  // once in a call, but for drafts right behind it (Drafts)
+  // Each state has one row in a call, and behind it rows of drafts if there are any (Drafts).
+  State* state = nullptr;
   int32_t token = 0;
   int64_t logits_row = 0;
 };
 
-// Rows of a call of Decode, of all states together, that follow another of the same state, since
-// what they fed can be taken back; a capability of some families on some devices.
+// Drafts: rows of a call of Decode that follow another row of the same state. What they fed to the
+// state can be taken back. A capability of some families on some devices.
 class Drafts {
  public:
   virtual ~Drafts() = default;
-  virtual int64_t rows() const = 0;  // of a call, at most
-  // Takes back, to the last bit, what such rows of the last Decode fed to `state` from `position`
-  // on, if nothing else touched it since: no Prefill (of any state), CopyFrom, Load or Reset.
-  // INVALID_ARGUMENT after a Prefill, and for a position not behind the call's first row of it.
+  virtual int64_t rows() const = 0;  // the most drafts in a call, of all states together
+  // Takes back, to the last bit, what drafts of the last Decode fed to `state` from `position` on.
+  // Nothing else may have touched the state since: no Prefill (of any state), CopyFrom, Load or
+  // Reset. INVALID_ARGUMENT after a Prefill, and for a position that is not behind the state's
+  // first row in that call.
   virtual absl::Status Rewind(State& state, int64_t position) = 0;
 };
 
-// Counts what decode steps leave out of states; a capability of families that may, where
-// LoadOptions has a skip_mass.
+// Counts what decode steps leave out of states; a capability of families that can leave rows out,
+// if LoadOptions has a skip_mass.
 class ReadCounts {
  public:
   virtual ~ReadCounts() = default;
-  virtual StateReadTotals totals() const = 0;  // of all calls of Decode
+  virtual StateReadTotals totals() const = 0;  // over all calls of Decode
 };
 
-// Vectors of a bidirectional encoder; a capability of some families. A text is in a state of its
-// own from Begin on, whose size for so many tokens is StateBytes. It is computed in as many calls
-// as wanted, so that others take their turns; how it is cut changes no bits.
+// A bidirectional encoder, which gives a vector for each token; a capability of some families. From
+// Begin on a text occupies a state of its own, of Model::StateBytes(tokens) bytes. It is computed
+// in any number of calls of Advance, so that other work can run in between; how the rows are
+// divided among the calls changes no bits.
 class Encoder {
  public:
   virtual ~Encoder() = default;
@@ -126,22 +131,22 @@ class Encoder {
   virtual int64_t Rows(int64_t tokens) const = 0;
   // INVALID_ARGUMENT for no tokens or an id outside the vocabulary.
   virtual absl::Status Begin(State& state, std::span<const int32_t> tokens) = 0;
-  // Computes so many rows more.
+  // Computes the next `rows` rows.
   virtual absl::Status Advance(State& state, int64_t rows) = 0;
-  // When all rows are computed. out: [tokens, width()], or with `mean`, over positions, [width()],
-  // host memory.
+  // Gives the vectors, once all rows are computed. out, in host memory: [tokens, width()], or with
+  // `mean` their mean over positions, [width()].
   virtual absl::Status Read(const State& state, bool mean, std::span<float> out) = 0;
 };
 
-// A look at, and a hand on, the codes that keys are quantized to; a capability of families that
-// quantize keys. Comparing dtypes with the codes forced to be equal separates rounding from flipped
-// codes.
+// Shows the codes that keys are quantized to, and lets a caller replace them; a capability of
+// families that quantize keys. To compare two dtypes with the same codes forced on both separates
+// the effect of rounding from that of flipped codes.
 class QuantizedKeys {
  public:
   virtual ~QuantizedKeys() = default;
 
   // Called for every layer of every Prefill or Decode call: codes [rows, kv heads] in host memory,
-  // in the order of the call's tokens. May change them; they must stay below the number of codes.
+  // in the order of the call's tokens. The tap may change them, to any code of the codebook.
   using Tap = std::function<void(int64_t layer, Matrix<int32_t> codes)>;
   virtual void SetTap(Tap tap) = 0;
 };
@@ -155,29 +160,29 @@ class Model {
   virtual const ModelInfo& info() const = 0;
   virtual const Tokenizer& tokenizer() const = 0;
 
-  // That of the model's device (Device::Health).
+  // The health of the model's device (Device::Health).
   virtual absl::Status Health() const { return absl::OkStatus(); }
 
-  // Device bytes of a state after `tokens` tokens: a constant for constant-state families. Of an
-  // encoder, of a text while it is encoded. Where
-  // states grow, info().config.max_position says up to where.
+  // Device bytes of a state after `tokens` tokens: a constant for constant-state families. For an
+  // encoder: the bytes that a text of `tokens` tokens takes while it is encoded. Where states grow,
+  // info().config.max_position is the longest context.
   virtual int64_t StateBytes(int64_t tokens) const = 0;
-  // The sections of a state at `position` (State::Sections), without one.
+  // The sections that a state at `position` has (State::Sections); needs no state.
   virtual std::vector<SectionInfo> StateSections(int64_t position) const = 0;
   int64_t LargestStateBytes() const {
     return StateBytes(std::max<int64_t>(1, info().config.max_position));
   }
   bool StatesGrow() const { return LargestStateBytes() > StateBytes(1); }
-  // Whether a state is what each token has left and nothing more, so that its first tokens are a
-  // state (State::CopyFirst): every section has shape[1] = position.
+  // Whether a state can be cut to its first tokens (State::CopyFirst): each section then holds one
+  // entry for each token and nothing else, shape[1] = position.
   virtual bool StatesCut() const { return false; }
 
   // Device bytes of working memory for calls with up to `decode_rows` rows or one prefill chunk.
   virtual int64_t WorkspaceBytes(int64_t decode_rows) const = 0;
 
-  // Does before the first call what calls of this size would have to do in between: gets the memory
-  // that they need, and has the device record the operations of a step, if it does: nothing else
-  // may use the device meanwhile. At most once; without it calls are slower.
+  // Does before the first call what calls of this size would otherwise have to do on the way: takes
+  // the memory that they need and, on devices that can, records the operations of a decode step.
+  // Nothing else may use the device meanwhile. Call it at most once; without it calls are slower.
   struct Preparation {
     int64_t decode_rows = 1;
     int64_t top_logprobs = 0;  // the most alternatives that will be asked for
@@ -185,8 +190,8 @@ class Model {
   };
   virtual absl::Status Prepare(const Preparation&) { return absl::OkStatus(); }
 
-  // Of the model's device, which may be that of others too: memory of its own that is free, and
-  // taking `bytes` of it for states (Device::FreeMemory, Device::Reserve).
+  // The free memory of the model's device, which others may use too (Device::FreeMemory); and a
+  // call that takes `bytes` of it for states at once (Device::Reserve).
   virtual std::optional<int64_t> FreeDeviceMemory() const { return std::nullopt; }
   virtual absl::Status ReserveStates(int64_t bytes) {
     static_cast<void>(bytes);
@@ -198,16 +203,17 @@ class Model {
 
   virtual absl::StatusOr<Logits> NewLogits(int64_t rows) = 0;
 
-  // A row of logits to and from host memory, [vocab_size].
+  // Copy a row of logits, [vocab_size], to and from host memory.
   virtual absl::Status ReadLogits(const Logits& logits, int64_t row, std::span<float> out) = 0;
   virtual absl::Status WriteLogits(std::span<const float> values, Logits* logits, int64_t row) = 0;
 
-  // Feeds the chunk to its state, which after an error is not to be used again. INVALID_ARGUMENT
+  // Feeds the chunk to its state. After an error the state must not be used again. INVALID_ARGUMENT
   // for a token id outside the vocabulary.
   virtual absl::Status Prefill(const PrefillChunk& chunk, Logits* logits) = 0;
 
-  // Feeds a token to each state, or several by rows next to one another, with the bits of a call
-  // each. A row's bits do not depend on the others. INVALID_ARGUMENT for a state that comes again.
+  // Feeds a token to each state, or several tokens by adjacent rows (Drafts), which give the same
+  // bits as a call for each row. A row's bits do not depend on the rows of other states.
+  // INVALID_ARGUMENT if the rows of a state are not adjacent.
   virtual absl::Status Decode(std::span<const DecodeRow> rows, Logits* logits) = 0;
 
   // Chooses tokens from rows of `logits` (kernels/ops/sample.h).
@@ -215,20 +221,20 @@ class Model {
                               int64_t max_top, std::span<TokenLogprob> chosen,
                               std::span<TokenLogprob> top, std::span<absl::Status> row_status) = 0;
 
-  // Capabilities: nullptr where the model has none. What `predicts` not has an encoder, and Prefill
-  // and Decode are UNIMPLEMENTED.
+  // Capabilities: nullptr where the model lacks them. A model that does not predict
+  // (ModelInfo::predicts) has an encoder, and its Prefill and Decode are UNIMPLEMENTED.
   virtual Encoder* encoder() { return nullptr; }
   virtual Drafts* drafts() { return nullptr; }
   virtual ReadCounts* read_counts() { return nullptr; }
   virtual QuantizedKeys* quantized_keys() { return nullptr; }
 };
 
-// 0 of a model that takes nothing back.
+// The most drafts in a call of Decode; 0 if the model has no Drafts.
 inline int64_t DraftRows(Model& model) {
   return model.drafts() == nullptr ? 0 : model.drafts()->rows();
 }
 
-// All 0 of a model that does not count.
+// All 0 if the model does not count.
 inline StateReadTotals ReadTotals(Model& model) {
   return model.read_counts() == nullptr ? StateReadTotals() : model.read_counts()->totals();
 }

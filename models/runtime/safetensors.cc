@@ -37,7 +37,7 @@ struct Extent {
   const std::string* name = nullptr;
 };
 
-// Opens the messages about one file.
+// Makes the errors of one file, whose messages begin with its name.
 class Reporter {
  public:
   explicit Reporter(std::string_view source) : source_(source) {}
@@ -111,7 +111,7 @@ absl::StatusOr<Extent> ReadExtent(const std::string& name, const json& info, uin
   return extent;
 }
 
-// Bytes a tensor takes; nothing if they do not fit 64 bits.
+// Bytes that a tensor takes; nullopt if the number does not fit into 64 bits.
 std::optional<uint64_t> CheckedByteSize(const std::vector<int64_t>& shape, HostDType dtype) {
   uint64_t bytes = ElementSize(dtype);
   for (const int64_t size : shape) {
@@ -291,7 +291,7 @@ void SafetensorsFile::ReadAhead(std::ptrdiff_t offset, std::ptrdiff_t size) cons
   const std::ptrdiff_t begin = offset / page * page;
   const std::ptrdiff_t end = std::min(std::ssize(mapping_), offset + size);
   if (end <= begin) return;
-  // A wish: without it the pages come one fault after the other.
+  // Only a hint, so errors are ignored: without it pages are read one fault after the other.
   madvise(const_cast<std::byte*>(mapping_.data()) + begin, static_cast<size_t>(end - begin),
           MADV_WILLNEED);
 }

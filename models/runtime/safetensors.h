@@ -53,8 +53,8 @@ class SafetensorsFile {
   }
 
   // Compares a tensor's bytes with the CRC-32 that the file's metadata give for it under
-  // "crc32.<tensor>", 8 hexadecimal digits; a file without them is taken as it is. DATA_LOSS naming
-  // file, tensor and offset where they differ. Large tensors in parts, by `tasks`.
+  // "crc32.<tensor>", 8 hexadecimal digits; OK if the metadata have none. DATA_LOSS naming file,
+  // tensor and offset if they differ. `tasks` runs the parts of large tensors.
   absl::Status CheckIntegrity(std::string_view name, const HostTasks& tasks = OneByOne) const;
 
   // Asks the system to have the bytes from `offset` on, as far as the file goes, read from disk

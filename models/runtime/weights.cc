@@ -24,11 +24,11 @@ using nlohmann::json;
 
 constexpr int64_t kLargestIndexBytes = 64 << 20;
 
-// Has files read from disk ahead of the thread that goes through their tensors.
+// Asks the system to read files from disk ahead of the thread that goes through their tensors.
 class Lookahead {
  public:
-  // Before a tensor is read. Asking costs some time for each page: anew where less than half of
-  // what was asked for lies ahead.
+  // Call before a tensor is read. A request costs some time for each page, so a new one is made
+  // only when less than half of the last one still lies ahead.
   void At(const SafetensorsFile& file, const HostTensor& tensor) {
     const std::ptrdiff_t begin = file.Offset(tensor);
     const auto end = begin + static_cast<std::ptrdiff_t>(tensor.ByteSize());
@@ -168,7 +168,8 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenSharded(const std::string& dir
 float HalfToFloat(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
   const uint32_t bits = static_cast<uint32_t>(half & 0x7fffu) << 13;
-  // Exponents begin 112 higher: exact, of subnormals too. The highest is that of infinity and NaN.
+  // The exponent of a float32 is 112 higher: the product is exact, for subnormals too. Infinity and
+  // NaN have the highest exponent and are treated apart.
   const float finite = std::bit_cast<float>(bits) * 0x1p112F;
   const bool special = (half & 0x7c00u) == 0x7c00u;
   return std::bit_cast<float>(sign |
@@ -237,7 +238,7 @@ absl::StatusOr<std::vector<float>> ToFloat32(const HostTensor& tensor) {
 }
 
 absl::Status CheckFinite(std::string_view name, std::span<const float> values) {
-  // All at once, which vector instructions do; then which it is.
+  // First all values at once, by vector instructions; only on failure a search for the wrong one.
   if (std::isfinite(LargestMagnitude(values))) return absl::OkStatus();
   for (size_t i = 0; i < values.size(); ++i) {
     if (!std::isfinite(values[i])) {

@@ -7,7 +7,7 @@ from typing import List, NamedTuple, Optional, Tuple
 
 
 class KindFields(NamedTuple):
-    """Which of the fields that some kinds lack a kind of attention must have, and which it may have."""
+    """The fields of a kind of attention that other kinds lack: those it must have, and those it may have."""
 
     required: Tuple[str, ...]
     optional: Tuple[str, ...] = ()
@@ -23,10 +23,10 @@ KINDS = {
     "vq_encoder": KindFields(required=("n_code",)),
 }
 KIND_FIELDS = sorted({name for kind in KINDS.values() for name in kind.required + kind.optional})
-# The forms of position_bias, the first where none is given. rerope is of the codes of positions within reach.
+# The forms of position_bias that a kind may have; the first is the default. rerope turns codes, so it needs a kind with codes.
 POSITION_BIASES = {"transformer_vq": ("relative", "toeplitz", "rerope"), "softmax_transformer": ("relative", "toeplitz")}
-NUMBERS = ("sigma",)  # of them: any number above 0, where the others are integers
-MAY_BE_ZERO = ("mem_len",)  # a position reaches itself in any case
+NUMBERS = ("sigma",)  # any number above 0; the other fields are integers
+MAY_BE_ZERO = ("mem_len",)  # with 0 a position reaches itself alone
 BLOCKS = ("gated", "standard")
 
 
@@ -34,7 +34,7 @@ BLOCKS = ("gated", "standard")
 class ModelConfig:
     """Symbols in comments: D d_model, H n_head, G n_kv_head, K d_k, V d_v, S n_code, L block_len, M mem_len, F d_ff.
 
-    A field that the kind or the block lacks is None, and not written.
+    A field that the kind or the block lacks is None, and is not written to config.json.
     """
 
     vocab_size: int
@@ -89,7 +89,7 @@ class ModelConfig:
             raise ValueError(f"n_kv_head {self.n_kv_head} must divide n_head {self.n_head}")
 
     def _kind_fields(self) -> List[str]:
-        """The fields of this kind that are there; ValueError if another kind's is."""
+        """The fields of this kind that are set; ValueError if a field of another kind is set."""
         kind = KINDS[self.model_type]
         for name in KIND_FIELDS:
             if name not in kind.required + kind.optional and getattr(self, name) is not None:
@@ -103,7 +103,7 @@ class ModelConfig:
         if self.position_bias == "rerope" and self.d_k % 2:
             raise ValueError(f"d_k must be even (it is rotated in pairs), not {self.d_k}")
         if forms and self.position_bias == forms[0]:
-            self.position_bias = None  # as where it is not given
+            self.position_bias = None  # the default, as if it were not given
 
     def _block_fields(self) -> List[str]:
         if self.block == "standard":

@@ -2,8 +2,8 @@
 
     python3 -m models.training.context_report MODEL_DIR TEXT... [--length N] [--every N] [--json FILE]
 
-Every text gives contexts of `length` tokens, one beginning every so many tokens, each with the end-of-sequence id before it;
-so a position meets many places of the texts, and its mean tells of the position more than of one place.
+Every text gives contexts of `length` tokens; one begins every so many tokens, with the end-of-sequence id before it. So the mean
+at a position is over many places of the texts, and depends on the position more than on any one place.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from models.training.token_bits import token_bits
 
 
 def contexts(ids: np.ndarray, length: int, every: int, end: int):
-    """-> [length + 1] each: the end-of-sequence id, and `length` tokens. ValueError where the text has fewer."""
+    """-> [length + 1] each: the end-of-sequence id, and `length` tokens. ValueError if the text has fewer."""
     if len(ids) < length:
         raise ValueError(f"a text of {len(ids)} tokens holds no context of {length}")
     return [np.concatenate([[end], ids[begin:begin + length]]) for begin in range(0, len(ids) - length + 1, every)]

@@ -1,17 +1,17 @@
-"""A Transformer-VQ from a trained softmax Transformer, without training from scratch.
+"""Makes a Transformer-VQ of a trained softmax Transformer, without training from scratch.
 
     python3 -m models.training.convert text MODEL_DIR OUT_DIR --data FOLDER --tokenizer FILE.model --codes 64 128 256
 
-The two kinds differ in one thing: what is a key there is the nearest codeword here. So the keys of each layer and kv head
-are clustered by k-means, layer by layer, those of a layer as they are once the keys of the layers before it are codewords;
-then all weights are trained on for a while. OUT_DIR gets a model directory `codes-N` for each size of codebook, and
-report.json with the measure of the task before, after k-means and after fine-tuning, and for comparison that of the softmax
-model after the same fine-tuning.
+The two kinds differ in one thing: the Transformer-VQ replaces each key by the nearest codeword. So the keys of each layer
+and kv head are clustered by k-means, layer by layer: the keys of a layer are computed with the keys of earlier layers already
+replaced by codewords. Then all weights are trained for a while. OUT_DIR gets a model directory `codes-N` for each size of
+codebook, and report.json with the measure of the task before, after k-means and after fine-tuning, and for comparison that of
+the softmax model after the same fine-tuning.
 
-All else must mean the same in both, and does: heads, gates, `pe_abs`, and the positional bias, which is that of the softmax
-model, relative or Toeplitz, and ends at the same reach (`mem_len`), beyond which a score depends on the key alone. That is
-what lets the past be summed by code, so a softmax model whose bias reached over the whole context could not be converted:
-train it with the reach that the VQ model is to have, the shorter the less state. `block_len` changes no result.
+All else is the same in both: heads, gates, `pe_abs`, and the positional bias, relative or Toeplitz, with its reach
+(`mem_len`). Beyond the reach a score depends on the key alone, and only therefore can the past be summed by code. So a
+softmax model whose bias reaches over the whole context cannot be converted: train it with the reach that the VQ model is to
+have. The shorter it is, the smaller is the state. `block_len` changes no result.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from models.training.model import Model
 from models.training.train import TASKS, Trainer, add_step_options, add_task_options
 from models.training.units.kmeans import kmeans
 
-BLOCK_LEN = 64  # where the softmax model says none
+BLOCK_LEN = 64  # if the softmax model has none
 
 
 def vq_config(config: ModelConfig, n_code: int) -> ModelConfig:
@@ -41,16 +41,16 @@ def vq_config(config: ModelConfig, n_code: int) -> ModelConfig:
 
 @torch.no_grad()
 def collect_keys(model: Model, number: int, batches) -> torch.Tensor:
-    """Keys that a layer makes of token rows, [G, N, K]."""
+    """The keys that layer `number` computes for rows of tokens, [G, N, K]."""
     found = [model(tokens.to(model.lm_head.bias.device)).seen[number][0] for tokens in batches]  # [B, G, T, K]
     return torch.cat([keys.float().transpose(0, 1).flatten(1, 2) for keys in found], 1)
 
 
 @torch.no_grad()
 def quantize_keys(softmax: Model, n_code: int, batches, batch_tokens: float, rounds: int, seed: int):
-    """-> (the VQ model, per layer the mean squared distance of a key to its code, over that of a key to the mean key)
+    """-> (the VQ model; per layer the mean squared distance of a key to its code, divided by that of a key to the mean key)
 
-    batches: token rows [B, T]. A code counts as many tokens as it will in a batch of `batch_tokens`.
+    batches: token rows [B, T]. The count of a code is set to the number of tokens that it will have in a batch of `batch_tokens`.
     """
     model = Model(vq_config(softmax.config, n_code)).to(softmax.lm_head.bias.device).eval()
     keys = model.load_state_dict(softmax.state_dict(), strict=False)
@@ -71,7 +71,7 @@ def quantize_keys(softmax: Model, n_code: int, batches, batch_tokens: float, rou
 
 
 def sample(task, seed: int, tokens: int):
-    """Rows of training data with that many tokens together, and the mean number of tokens in a batch."""
+    """-> (batches of training data with about `tokens` tokens together, the mean number of tokens in a batch)"""
     source, batches = task.source(len(task.stages) - 1, seed), []
     while sum(batch.numel() for batch in batches) < tokens:
         batches.append(source.next().tokens[:, :-1])

@@ -1,11 +1,11 @@
-"""How well a model predicts, by what its tokenizer says it was made for.
+"""Measures how well a model predicts: texts, couplets or images, depending on its tokenizer.
 
     python3 -m models.training.evaluate MODEL_DIR TEXT... [--no-accumulator] [--tokens N]
     python3 -m models.training.evaluate MODEL_DIR PAIRS.tsv.xz [--count N] [--answers N] [--tones Unihan_Readings.txt]
     python3 -m models.training.evaluate MODEL_DIR IMAGES-idx3-ubyte.xz [--count N]
 
-Text: bits per byte, the whole context carried from the first token to the last. Couplets: perplexity of the second lines'
-characters, and how well sampled answers keep the rules beside people's (couplet_rules.py). Images: bits per dimension.
+Texts: bits per byte, with the whole context carried from the first token to the last. Couplets: perplexity of the second lines'
+characters, and how well sampled answers keep the rules, compared with people's (couplet_rules.py). Images: bits per dimension.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 Computed in float64 by the quadratic form. OUT (safetensors) gets `text` (the first tokens of FILE, after the
 end-of-sequence id), `random` (uniform ids) and `greedy` (a continuation), named as tests/golden/README.md describes.
-FILE is a text, or pairs or images where the model's tokenizer is of characters or of pixels; they follow each other.
+FILE is a text. For a tokenizer of characters it holds pairs, and for one of pixels images, which are read one after the other.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from models.training.files import safetensors
 
 TOKENS = {"text": 640, "random": 200}
 PROMPT, CONTINUATION = 120, 100
-GREEDY_TRIES = 12  # places in the text tried as prompts, for the continuation with the clearest choices
+GREEDY_TRIES = 12  # how many places in the text are tried as prompts, to find the continuation with the clearest choices
 
 
 @torch.no_grad()
@@ -44,7 +44,7 @@ def sequence(model, name: str, ids: np.ndarray, last_rows: int) -> dict:
 
 
 def greedy(model, ids: np.ndarray) -> tuple:
-    """-> (tensors of the continuation whose two best candidates are furthest apart, that distance)"""
+    """-> (tensors of the continuation whose two best candidates stay furthest apart, their smallest distance)"""
     best = ({}, -1.0)
     for begin in range(0, len(ids) - PROMPT, max(1, (len(ids) - PROMPT) // GREEDY_TRIES)):
         prompt, gap = ids[begin:begin + PROMPT], np.inf

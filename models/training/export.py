@@ -18,7 +18,7 @@ from models.training.quantize import EXACT, dequantized
 
 
 def tensors_of(model: Model, bfloat16: bool = False) -> dict:
-    """Tensors by their names in the format. Codebooks and random features stay float32, whatever else is rounded."""
+    """Tensors by their names in the format. Codebooks, random features and distance biases always stay float32."""
     tensors = {}
     for name, value in model.state_dict().items():
         array = value.detach().cpu().float().numpy()

@@ -1,6 +1,6 @@
 """Samples text: python3 -m models.training.generate MODEL_DIR --prompt TEXT [--tokens N] [--temperature T] [--top-p P]
 
-A plain sampler to look at a model while it trains; the server is the fast one.
+A simple, slow sampler to look at a model while it trains; the server is fast.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from models.training.export import load_model
 
 @torch.no_grad()
 def generate(model, prompt, count: int, temperature: float = 1.0, top_p: float = 1.0, seed: int = 0) -> list:
-    """Token ids that follow the prompt's. The state is kept at multiples of the granule; what is begun is run again."""
+    """-> the `count` token ids after the prompt. The state is kept at multiples of the granule; later tokens are run again."""
     random = torch.Generator().manual_seed(seed)
     length = model.granule
     tokens, state, done = list(prompt), model.initial_state(1), 0
@@ -30,7 +30,7 @@ def generate(model, prompt, count: int, temperature: float = 1.0, top_p: float =
 
 
 def sample(logits, temperature: float, top_p: float, random) -> torch.Tensor:
-    """[..., vocab] -> [...], of one row or of a batch of them."""
+    """Draws a token from each row of logits: [..., vocab] -> [...]."""
     if temperature == 0:
         return logits.argmax(-1)
     chances, order = (logits / temperature).softmax(-1).sort(descending=True)

@@ -1,19 +1,19 @@
-"""Training steps as CUDA graphs: the host launches one graph a step in place of some thousand kernels, one by one.
+"""Training steps as CUDA graphs: for each step the host launches one graph instead of about a thousand single kernels.
 
-A graph has its inputs and outputs at fixed addresses, and does the same to them each time it is launched.
+A graph has its inputs and outputs at fixed addresses, and does the same with them each time it is launched.
 """
 
 import contextlib
 
 import torch
 
-IN_A_ROW = 3  # steps of one shape before it is captured: by then optimizers and compiled layers have what they allocate
+IN_A_ROW = 3  # steps of one shape before it is captured: by then optimizers and compiled layers have allocated their memory
 
 
 class CapturedSteps:
-    """Calls `step(tokens, context, asked)`, which must work on tensors alone and never wait for the device: a few times
-    as it is, then as a graph, as long as shapes stay. A shape that is seen but once in a row (the last batch of an epoch)
-    is not worth a graph, nor compiled layers. All work goes through one stream, which it makes the current one.
+    """Calls `step(tokens, context, asked)`, which must work on tensors alone and never wait for the device. The first steps of
+    a shape run as they are, later ones as a graph. A shape that comes only once in a row (the last batch of an epoch) is not
+    worth a graph, nor compiled layers. All work goes through one stream, which is made the current one.
     """
 
     def __init__(self, step, device):
@@ -21,13 +21,13 @@ class CapturedSteps:
             raise ValueError(f"steps are captured on a CUDA device by PyTorch 2.6 or later, not on {device} by "
                              f"{torch.__version__}")
         self.step, self.device, self.graphs = step, device, {}
-        self.last, self.in_a_row = None, 0  # of the steps so far: the shapes of the last, and how many had them
+        self.last, self.in_a_row = None, 0  # the shapes of the last step, and how many steps in a row had them
         self.stream = torch.cuda.Stream(device)
-        self.stream.wait_stream(torch.cuda.current_stream(device))  # on which the model was made
+        self.stream.wait_stream(torch.cuda.current_stream(device))  # the stream on which the model was made
         torch.cuda.set_stream(self.stream)
 
     def __call__(self, tokens, context, asked):
-        """tokens [B, T+1] on the host, context a State on the device, or None. -> the state after, until the next call"""
+        """tokens [B, T+1] on the host, context a State on the device, or None -> the state after, valid until the next call"""
         parts = tensors_of(context)
         key = (tokens.shape, str(asked), *((part.shape, part.dtype) for part in parts))
         tokens, before = tokens.pin_memory(), self.in_a_row if key == self.last else 0
@@ -63,5 +63,5 @@ class Captured:
 
 
 def tensors_of(state) -> list:
-    """Of a State, or of None."""
+    """The tensors of a State; none for None."""
     return [] if state is None else [state.position, *(part for layer in state.layers for part in layer)]

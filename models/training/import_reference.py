@@ -22,7 +22,7 @@ BYTE_VOCABULARY = 259  # 256 bytes after pad, end of sequence, unknown
 
 
 class Parameters:
-    """Access to nested parameters by path, each checked against the shape the config asks for."""
+    """Access to nested parameters by path. Each is checked against the shape that the config asks for."""
 
     def __init__(self, tree: dict, file):
         self.tree, self.file, self.used = tree, file, set()
@@ -124,7 +124,7 @@ def convert(parameters: Parameters, config: ModelConfig) -> dict:
 
 
 def convert_unit(take, unit: str, config: ModelConfig) -> dict:
-    """One gated attention unit. Its kvg kernel is [k | v | g], each of all heads."""
+    """The tensors of one gated attention unit. Its kvg kernel has the columns [k | v | g], each of all heads."""
     width, heads, codes = config.d_model, config.n_head, config.n_code
     keys, values = heads * config.d_k, heads * config.d_v
     k, v, g = np.split(take(f"{unit}/kvg_proj/kernel", width, keys + 2 * values), [keys, keys + values], axis=1)

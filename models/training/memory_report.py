@@ -1,11 +1,11 @@
-"""What models that were trained on the copy or the recall task remember, side by side, as Markdown and as JSON.
+"""Compares what models that were trained on the copy or the recall task remember, as Markdown and as JSON.
 
     python3 -m models.training.memory_report copy|recall RUN... [--farthest N] [--pairs N ...] [--json FILE]
 
-Every RUN is a folder of models.training.train, named by its folder. Prints how the share of right answers rose over the
-training, and of recall how it falls with the distance, also beyond those of the training, and with the number of pairs.
-All runs must have been validated after the same steps, and recall trained with the numbers of keys, values and noise tokens
-that are asked for.
+Every RUN is a folder of models.training.train; the report names it by its folder. Prints how the share of right answers rose
+during training. For recall it also prints how the share falls with the distance, also beyond distances seen in training, and
+with the number of pairs. All runs must have been validated after the same steps, and models for recall must have been trained
+with the same numbers of keys, values and noise tokens as are asked for.
 """
 
 import argparse
@@ -17,8 +17,8 @@ from models.training.data.memory_tasks import Recall
 from models.training.files import checkpoint
 from models.training.model import Model
 
-PAIRS_DISTANCE = 100  # tokens of noise where the number of pairs differs
-ASKED = Recall(batch_tokens=0)  # it is asked, and makes no batches
+PAIRS_DISTANCE = 100  # tokens of noise in the table by the number of pairs
+ASKED = Recall(batch_tokens=0)  # used to ask models, never to make batches
 
 
 def load(run: pathlib.Path) -> Model:
@@ -29,7 +29,7 @@ def load(run: pathlib.Path) -> Model:
 
 
 def validations(run: pathlib.Path) -> dict:
-    """step -> share of right answers; of a step that was done twice, the later one"""
+    """step -> share of right answers; for a step that was done twice, the later value"""
     lines = (run / "validations.jsonl").read_text().splitlines()
     return {entry["step"]: 1 - entry["value"] for entry in map(json.loads, lines)}
 
@@ -48,7 +48,7 @@ def report_of(run: pathlib.Path, task: str, farthest: int, pairs) -> dict:
 
 
 def table(first: str, runs, part: str) -> str:
-    """A row a run, a column a key of its `part`. ValueError names the run and what it lacks of what others have."""
+    """A row for each run, a column for each key of its `part`. ValueError names a run that lacks a key which others have."""
     columns = sorted({column for run in runs for column in run[part]})
     if not columns:
         raise ValueError(f"no run has a share of what is {first}")

@@ -23,17 +23,17 @@ UNITS = {"transformer_vq": VQUnit, "softmax_transformer": SoftmaxUnit, "linear_t
 
 
 class State(NamedTuple):
-    """A batch of sequences between two segments. All of them are at the same position."""
+    """The state of a batch of sequences between two segments. All sequences are at the same position."""
 
     position: torch.Tensor  # int64, no axes
-    layers: List[Any]  # of the kind's state: a NamedTuple of tensors
+    layers: List[Any]  # per layer the state of its kind: a NamedTuple of tensors
 
 
 class Output(NamedTuple):
     logits: torch.Tensor  # [B, T, vocab]
     state: Optional[State]
     auxiliary: torch.Tensor  # the units' own loss (vq: commitment), summed over layers
-    seen: list  # per layer, what its unit's `after_step` wants
+    seen: list  # per layer, what its unit's `after_step` takes
 
 
 class Model(nn.Module):
@@ -53,14 +53,14 @@ class Model(nn.Module):
         if not config.tie_word_embeddings:
             self.lm_head.weight = nn.Parameter(torch.randn(config.vocab_size, config.d_model) * config.d_model ** -0.5)
         self.lm_head.bias = nn.Parameter(torch.zeros(config.vocab_size))
-        self.compiled: List[Callable] = []  # the layers, compiled; training goes through them where there are any
+        self.compiled: List[Callable] = []  # the layers, compiled; if there are any, training uses them
 
     def compile_layers(self) -> None:
-        """Has training run compiled layers: they are alike, so the compiler meets one of them only, for each shape."""
+        """Makes training use compiled layers. All layers are alike, so each shape is compiled only once."""
         self.compiled = [torch.compile(layer.forward, dynamic=False) for layer in self.layers]
 
     def set_dropout(self, chance: float) -> None:
-        """In training, leaves out each number that a layer's branch adds with this chance."""
+        """In training each number that a layer's branch adds is left out with this chance."""
         for layer in self.layers:
             layer.dropout.p = chance
 
@@ -85,13 +85,13 @@ class Model(nn.Module):
         return Output(logits, after, auxiliary, seen)
 
     def encode(self, tokens) -> torch.Tensor:
-        """A vector for each position of whole sequences, [B, T] -> [B, T, D]; of models that look both ways."""
+        """A vector for each position of whole sequences, [B, T] -> [B, T, D]; only for encoders."""
         if self.causal:
             raise ValueError(f"a {self.config.model_type} predicts, it does not encode; a vq_encoder does")
         return self._through_layers(tokens)[0]
 
     def _through_layers(self, tokens, state=None, codes=None, use_accumulator=True):
-        """-> (x [B, T, D] before the logits, the state after, the units' own loss, what their after_step wants)"""
+        """-> (x [B, T, D] before the logits, the state after, the units' own loss, what their after_step takes)"""
         length = tokens.shape[1]
         padding = -length % self.granule if state is not None else 0
         x = self.embedding(F.pad(tokens, (0, padding)))
@@ -115,5 +115,5 @@ class Model(nn.Module):
         return x, after, auxiliary, seen
 
     def after_step(self, seen: list, generator=None) -> Union[torch.Tensor, int]:
-        """What units learn other than by gradients (vq: codebooks); returns how many codes were revived."""
+        """Updates what units learn without gradients (vq: codebooks); returns how many codes were revived."""
         return sum(layer.after_step(what, generator) for layer, what in zip(self.layers, seen))

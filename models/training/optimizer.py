@@ -10,7 +10,7 @@ MATRICES = ("_proj.weight", "mlp_up.weight", "mlp_down.weight")
 
 
 def orthogonalize(matrices: torch.Tensor, steps: int = 5) -> torch.Tensor:
-    """[n, rows, cols] -> about the nearest matrices with singular values 1 (0.7 to 1.2), in bfloat16."""
+    """[n, rows, cols] -> about the nearest matrices whose singular values are all 1 (here 0.7 to 1.2), in bfloat16."""
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.bfloat16()
     x = x.transpose(-1, -2) if tall else x
@@ -22,7 +22,7 @@ def orthogonalize(matrices: torch.Tensor, steps: int = 5) -> torch.Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """For parameters [out, in]. Those of equal shape, a matrix and a transposed one too, are handled in one batched product.
+    """For parameters [out, in]. Parameters of equal shape, also if one is transposed, are handled in one batched product.
 
     `lr` may be a tensor without axes, which is then read on its device."""
 
@@ -61,8 +61,8 @@ def wide(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def build_optimizers(model, muon_rate: float, adam_rate: float, weight_decay: float):
-    """[Muon, AdamW]; every parameter group remembers its full rate in `peak`. On a GPU rates are tensors there, so that a
-    captured step reads them anew each time."""
+    """-> [Muon, AdamW]; every parameter group keeps its full rate in `peak`. On a GPU rates are tensors on the device, so that a
+    captured step reads their current values each time."""
     matrices, others = [], []
     for name, parameter in model.named_parameters():
         (matrices if name.startswith("layers.") and name.endswith(MATRICES) else others).append(parameter)
@@ -79,7 +79,7 @@ def build_optimizers(model, muon_rate: float, adam_rate: float, weight_decay: fl
 
 
 def set_rates(optimizers, factor: float) -> None:
-    """Every group's rate becomes this part of its full one."""
+    """Sets every group's rate to `factor` times its full rate."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             if isinstance(group["lr"], torch.Tensor):
@@ -89,15 +89,15 @@ def set_rates(optimizers, factor: float) -> None:
 
 
 def load_optimizer(optimizer, saved: dict) -> None:
-    """What state_dict() gave, perhaps on another device: where rates are kept stays as it is here."""
+    """Loads what state_dict() gave, perhaps on another device. Rates stay where this optimizer keeps them."""
     for group, into in zip(saved["param_groups"], optimizer.param_groups):
         group.update({name: into[name] for name in ("lr", "capturable") if name in into})
     optimizer.load_state_dict(saved)
 
 
 def rate_factor(fraction: float, step: int, warmup_steps: int, cooldown_from: float, floor: float) -> float:
-    """Linear warm-up over steps, then constant, then linear down to `floor` at fraction 1 of the training, unless
-    `cooldown_from` is 1 or more."""
+    """A linear warm-up over steps, then constant, then from `cooldown_from` on linear down to `floor` at fraction 1 of the
+    training. No cooldown if `cooldown_from` is 1 or more."""
     warm = min(1.0, (step + 1) / max(1, warmup_steps))
     if cooldown_from >= 1:
         return warm

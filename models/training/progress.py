@@ -1,4 +1,4 @@
-"""A progress bar on a terminal; a line now and then where the output is a file."""
+"""A progress bar on a terminal; if the output is a file, a line from time to time."""
 
 import time
 

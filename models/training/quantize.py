@@ -1,8 +1,8 @@
-"""A model directory with int8 matrices from one without (docs/model-format.md); needs numpy alone.
+"""Makes a model directory with int8 matrices from one without (docs/model-format.md); needs only numpy.
 
     python3 -m models.training.quantize MODEL_DIR OUT_DIR
 
-Loaded as int8, the new directory gives the bits that the old one does.
+Loaded as int8, the new directory gives the same bits as the old one.
 """
 
 import argparse
@@ -16,14 +16,14 @@ from models.training.config import ModelConfig
 from models.training.files import safetensors
 from models.training.files.directory import read_tensors, write_model
 
-# What position keys are computed from when a model is loaded stays as it is: it is not read afterwards.
+# r_proj, from which position keys are computed when a model is loaded, is not quantized: it is not read afterwards.
 MATRICES = re.compile(r"(embedding|lm_head|layers\.\d+\.([qkvgo]_proj|mlp_up|mlp_down))\.weight")
 
 EXACT = re.compile(r"\.codebook\.|\.features$|\.distance_bias$")  # always float32
 
 
 def quantize(matrix: np.ndarray):
-    """[rows, width] float32 -> int8 of the same shape, float32 scales [rows]: kernels/numbers/int8.h, bit for bit."""
+    """[rows, width] float32 -> (int8 of the same shape, float32 scales [rows]), as kernels/numbers/int8.h, bit for bit."""
     largest = np.abs(matrix).max(axis=1, initial=0).astype(np.float32)
     tiny = largest < np.float32(127) * np.finfo(np.float32).tiny
     scales = np.where(tiny, np.float32(1), largest / np.float32(127)).astype(np.float32)
@@ -49,8 +49,8 @@ def dequantized(tensors: dict) -> dict:
 
 
 def quantized(tensors: dict) -> dict:
-    """The matrices as int8, those that are already as they are; the rest as float32, or as bfloat16 where that holds
-    the same values, codebooks and random features excepted."""
+    """Matrices become int8 unless they are already. Other tensors become bfloat16 if that holds the same values, else float32;
+    codebooks, random features and distance biases always float32."""
     scales = scales_of(tensors)
     result = {}
     for name, value in tensors.items():

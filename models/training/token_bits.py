@@ -1,4 +1,4 @@
-"""How well a model predicts token ids."""
+"""Measures how well a model predicts token ids."""
 
 import math
 
@@ -6,12 +6,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-SEGMENT = 4096  # tokens a call; any multiple of the model's granule gives the same numbers
+SEGMENT = 4096  # tokens in a call; any multiple of the model's granule gives the same numbers
 
 
 @torch.no_grad()
 def token_bits(model, ids: np.ndarray, use_accumulator: bool = True, segment: int = SEGMENT) -> np.ndarray:
-    """Bits of each of ids[1:] given all before it."""
+    """-> -log2 of the probability of each of ids[1:], given all ids before it"""
     was_training = model.training
     model.eval()
     segment = max(1, segment // model.granule) * model.granule

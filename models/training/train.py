@@ -34,14 +34,14 @@ from models.training.progress import Progress
 
 
 def parse_stage(text: str):
-    """FROM:BATCHxLENGTH[:RESTART] -> (fraction of training it begins at, batch, length, chance of a fresh context)"""
+    """FROM:BATCHxLENGTH[:RESTART] -> (fraction of the training where it begins, batch, length, chance of a fresh context)"""
     begin, shape, *restart = text.split(":")
     batch, length = shape.split("x")
     return float(begin), int(batch), int(length), float(restart[0]) if restart else 1.0
 
 
-READ_EVERY = 16  # captured steps between two looks at their losses, which wait for the device
-QUADRATIC_UP_TO = 128  # tokens of a whole sequence from which on the block form is the faster one
+READ_EVERY = 16  # captured steps between two reads of their losses, which wait for the device
+QUADRATIC_UP_TO = 128  # tokens; for longer whole sequences the block form is faster
 
 
 class Trainer:
@@ -66,7 +66,7 @@ class Trainer:
         self.captured = CapturedSteps(self._learn, self.device) if self.options.graph else None
 
     def fraction(self) -> float:
-        """How much of the training is done: by steps, or by the seconds spent training (kept over resumes)."""
+        """The fraction of the training that is done, by steps or by the seconds spent on training (also before a restart)."""
         if self.options.minutes:
             return self.seconds / (60 * self.options.minutes)
         return self.steps / self.options.steps
@@ -83,8 +83,8 @@ class Trainer:
         return self.model.initial_state(len(batch.tokens)) if batch.fresh else self.contexts[batch.context]
 
     def step(self) -> dict:
-        """One optimizer step. Returns loss (nats per target), commitment, revived codes, rate factor; of captured steps the
-        means since they were read last, some steps ago."""
+        """One optimizer step. Returns loss (nats per target), commitment, revived codes, rate factor. For captured steps these
+        are means from the last read, some steps ago."""
         began = time.monotonic()
         self._enter_stage()
         batch = self.source.next()
@@ -104,9 +104,9 @@ class Trainer:
         return {**self.numbers, "rate": factor}
 
     def _learn(self, tokens, context, asked):
-        """A step's work on the device, tokens [B, T+1]: nothing here waits for it. Returns the state after the tokens, if
-        they continue a context."""
-        if context is None and tokens.shape[1] > QUADRATIC_UP_TO:  # shorter ones: the quadratic form, which pads nothing
+        """The work of a step on the device, tokens [B, T+1]; nothing here waits for the device. Returns the state after the
+        tokens if they continue a context."""
+        if context is None and tokens.shape[1] > QUADRATIC_UP_TO:  # shorter sequences take the quadratic form, without padding
             state = self.model.initial_state(len(tokens))
         else:
             state = context
@@ -125,8 +125,8 @@ class Trainer:
         return None if context is None else output.state
 
     def read(self) -> None:
-        """Waits for the device and takes from it the means of the steps since the last time. FloatingPointError if one of
-        their losses was no number."""
+        """Waits for the device and reads the means of the steps since the last read. FloatingPointError if one of their losses
+        was not a number."""
         count = self.steps - self.read_at
         if count == 0:
             return
@@ -138,7 +138,7 @@ class Trainer:
             raise FloatingPointError(f"the loss became {self.numbers['loss']} by step {self.steps}")
 
     def state_dict(self) -> dict:
-        self.read()  # what went wrong must not be saved
+        self.read()  # raises if a loss was not a number, so that such a state is not saved
         return {
             "config": self.model.config.to_json(), "model": self.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
@@ -153,7 +153,7 @@ class Trainer:
         self.model.load_state_dict(saved["model"])
         for optimizer, state in zip(self.optimizers, saved["optimizers"]):
             load_optimizer(optimizer, state)
-        self._forget_captured()  # the optimizers' states lie elsewhere now
+        self._forget_captured()  # the optimizers' states have other addresses now
         torch.set_rng_state(saved["torch_random"])
         if self.device.type == "cuda" and saved.get("device_random") is not None:
             torch.cuda.set_rng_state(saved["device_random"], self.device)
@@ -173,9 +173,9 @@ def move(state, device):
 
 
 def compact(state):
-    """Copies the tensors: a view would keep (and save) the whole segment it was cut from.
+    """Copies the tensors: a view would keep (and save) the whole segment from which it was cut.
 
-    The copies have the strides of initial_state's tensors, so a compiled model meets one kind of state only.
+    The copies have the strides of initial_state's tensors, so that a compiled model is compiled for one kind of state only.
     """
     copy = lambda tensor: tensor.detach().clone(memory_format=torch.contiguous_format)
     layers = [type(layer)(*map(copy, layer)) for layer in state.layers]
@@ -327,8 +327,8 @@ def main():
     task = TASKS[options.task](options)
     config = config_of(options, task)
     if options.bfloat16 and torch.device(options.device).type == "cuda":
-        # What autocast leaves in float32 has TF32's products, the distances of keys to codes among them: more digits than
-        # bfloat16, fewer than the engine, so a key between two codes may go to the other one in training.
+        # Matrix products that autocast leaves in float32 use TF32, among them the distances of keys to codes. TF32 has more
+        # digits than bfloat16 but fewer than the engine, so in training a key between two codes may get the other code.
         torch.set_float32_matmul_precision("high")
     trainer = Trainer(config, task, options)
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())

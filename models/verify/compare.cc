@@ -67,7 +67,7 @@ class RowChecker {
   Comparison& result_;
 };
 
-// Feeds tokens to one state and gives back rows of log-probabilities.
+// Feeds tokens to one state and returns rows of log-probabilities.
 class Feeder {
  public:
   static absl::StatusOr<Feeder> Create(Model& model) {
@@ -78,14 +78,14 @@ class Feeder {
     return Feeder(model, *std::move(state), *std::move(logits));
   }
 
-  // One decode step; the row after `token`.
+  // Makes one decode step; returns the row after `token`.
   absl::StatusOr<std::vector<double>> Step(int32_t token) {
     const DecodeRow row{state_.get(), token, 0};
     if (absl::Status s = model_.Decode({&row, 1}, &logits_); !s.ok()) return s;
     return Row();
   }
 
-  // The whole of `tokens` in chunks; `check(i, row)` for every token.
+  // Feeds all `tokens` in chunks, and calls `check(i, row)` for every token.
   template <typename Check>
   absl::Status Prefill(std::span<const int32_t> tokens, const Check& check) {
     const int64_t vocab = model_.info().config.vocab_size;
@@ -148,7 +148,8 @@ absl::Status FeedAll(Feeder& feeder, std::span<const int32_t> tokens, Mode mode,
   return absl::OkStatus();
 }
 
-// The prompt in the given mode, then the best token again and again.
+// Feeds the prompt in the given mode, then the expected tokens one by one, and compares each with
+// the most probable token.
 absl::Status ContinueGreedily(Feeder& feeder, const ExpectedSequence& expected, Mode mode,
                               RowChecker& checker, Comparison& result) {
   std::vector<double> row;
@@ -173,7 +174,7 @@ absl::Status ContinueGreedily(Feeder& feeder, const ExpectedSequence& expected, 
   return absl::OkStatus();
 }
 
-// Vectors of all positions, computed by chunks or row by row.
+// Compares the vectors of all positions, computed in one call (kPrefill) or row by row (kStep).
 absl::Status Encode(Model& model, const ExpectedSequence& expected, Mode mode,
                     RowChecker& checker) {
   Encoder* const encoder = model.encoder();
@@ -223,14 +224,15 @@ class CodeForcer {
     } else if (!expected_.codes.empty()) {
       TakeExpected(layer, codes);
     }
-    // Position 0 has a code of its own in a converted model, which layers give it by themselves.
+    // In a converted model layers themselves give position 0 a code of its own, so it is not
+    // counted.
     const auto first = position_ == 0 && heads_ > 0 ? static_cast<size_t>(codes.dim(1)) : 0;
     for (size_t i = first; i < n; ++i) {
       result_.other_codes += codes.data[i] == result_.codes[before + i] ? 0 : 1;
     }
   }
 
-  // Whether the model has the heads that codes are expected of.
+  // An error unless the model has as many heads as the expected codes.
   absl::Status Check() const {
     if (expected_.codes.empty() || forced_ != nullptr || end_ == heads_) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(expected_.name, ".codes: of ", heads_,
@@ -255,10 +257,10 @@ class CodeForcer {
   const ExpectedSequence& expected_;
   const Codes* const forced_;
   Comparison& result_;
-  int64_t heads_ = 0;     // that codes are expected of
+  int64_t heads_ = 0;     // for which there are expected codes
   int64_t position_ = 0;  // of the call's first row
   int64_t rows_ = 0;      // of the call
-  int64_t end_ = 0;       // heads of the layers that the call has come to
+  int64_t end_ = 0;       // heads of the layers that the call has reached
 };
 
 }  // namespace

@@ -74,7 +74,7 @@ class Reader {
     return absl::InvalidArgumentError(absl::StrCat(file_.path(), ": ", tensor, ": ", problem));
   }
 
-  // Whether codes are the model's is the model's affair (Compare).
+  // Does not check that the codes fit the model: Compare does.
   absl::Status ReadCodes(ExpectedSequence& sequence) const {
     const std::string name = sequence.name + ".codes";
     const HostTensor* tensor = file_.Find(name);

@@ -4,11 +4,13 @@
 //   NAME.logprobs         float32 [T, vocab]   row i = log p(next | tokens 0..i)
 //   NAME.target_logprobs  float32 [T-1]        entry i = log p(token i+1 | tokens 0..i)
 //   NAME.last_logprobs    float32 [R, vocab]   the last R rows
-// or, of an encoder, NAME.vectors float32 [T, width], one of each position;
-// where keys are quantized perhaps
-//   NAME.codes            int32 [T, heads]     of every position's key, of a continuation with the
-//                         prompt's: by layer, of a converted model the shorter rings first, by head
-// and a greedy continuation `NAME.prompt_tokens` [P], `NAME.tokens` [T], `NAME.logprobs` [T].
+// For an encoder it holds NAME.vectors float32 [T, width] instead, one vector for each position.
+// A greedy continuation has `NAME.prompt_tokens` [P], `NAME.tokens` [T] and `NAME.logprobs` [T].
+// If keys are quantized there may also be
+//   NAME.codes            int32 [T, heads]     the code of every position's key; [P + T, heads] for
+//   a
+//                         continuation. Columns are ordered by layer, then in a converted model by
+//                         ring, shorter rings first, then by head
 #ifndef TVQ_MODELS_VERIFY_EXPECTED_H_
 #define TVQ_MODELS_VERIFY_EXPECTED_H_
 
@@ -26,16 +28,16 @@ struct ExpectedSequence {
   std::vector<float> rows;  // [row_count, row_width]: of the last row_count positions
   int64_t row_count = 0;
   int64_t row_width = 0;       // vocab, or the vectors' width
-  bool encoded = false;        // rows are vectors, and there is nothing else
+  bool encoded = false;        // rows are vectors; of the fields below only codes may be set
   std::vector<float> targets;  // [T-1] or empty
 
-  std::vector<int32_t> codes;  // [T, heads], or empty
+  std::vector<int32_t> codes;  // [length(), heads], or empty
 
   bool greedy = false;
   std::vector<int32_t> prompt;        // greedy only
   std::vector<float> token_logprobs;  // greedy only, [T]
 
-  // Positions that are fed.
+  // How many positions are fed.
   size_t length() const { return prompt.size() + tokens.size(); }
 };
 

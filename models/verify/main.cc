@@ -1,11 +1,11 @@
 // tvq-verify: does this engine compute what another implementation computed?
 //
-// float32: every log-probability, and every number of an encoder's vectors, within 1e-4, greedy
-// continuations equal. bfloat16, int8 and int4: a key near the border of two codes may change its
-// code, so rounding is measured with the codes of a float32 run forced, and the free run is
-// reported by its rate of flipped codes and its change in bits per token. Texts so long that even
-// float32 flips a code are compared with the codes that the file holds, or by --codes-of, which
-// forces those that another device chose.
+// In float32 every log-probability, and every number of an encoder's vectors, must be within 1e-4,
+// and greedy continuations must be equal. In bfloat16, int8 and int4 a key near the border of two
+// codes may change its code. So rounding is measured with the codes of a float32 run forced; of a
+// free run the rate of flipped codes and the change in bits per token are reported. In long texts
+// even float32 may flip a code. They are compared with the codes that the file holds, or with those
+// that another device chose (--codes-of).
 
 #include <algorithm>
 #include <cmath>
@@ -68,7 +68,7 @@ double BitsPerToken(double bits, int64_t tokens) {
   return tokens == 0 ? 0 : bits / static_cast<double>(tokens);
 }
 
-// Prints one line; false beyond the tolerance.
+// Prints one line; returns false if a difference is beyond the tolerance.
 absl::StatusOr<bool> VerifyFloat32(Loaded& float32, const ExpectedSequence& sequence, Mode mode) {
   absl::StatusOr<Comparison> c = Compare(*float32.model, sequence, mode);
   if (!c.ok()) return c.status();
@@ -94,8 +94,8 @@ double FlippedPercent(const Codes& codes, const Codes& other) {
          static_cast<double>(std::max<size_t>(1, codes.size()));
 }
 
-// VerifyFloat32 with the codes that `giver` assigns. It is held to the tolerance too, so that what
-// was expected has these codes.
+// VerifyFloat32 with the codes that `giver` assigns. `giver` must be within the tolerance too,
+// which shows that the expected log-probabilities belong to these codes.
 absl::StatusOr<bool> VerifyForced(Loaded& float32, Loaded& giver, const ExpectedSequence& sequence,
                                   Mode mode) {
   absl::StatusOr<Comparison> given = Compare(*giver.model, sequence, mode);
@@ -113,7 +113,7 @@ absl::StatusOr<bool> VerifyForced(Loaded& float32, Loaded& giver, const Expected
   return ok;
 }
 
-// `spread` of the file's expected rows; a sequence without rows is held to the others' spread.
+// `spread` is the largest Spread of the file's sequences, so that sequences without rows have one.
 absl::StatusOr<bool> VerifyRounded(Loaded& float32, Loaded& rounded,
                                    const ExpectedSequence& sequence, Mode mode, double spread) {
   absl::StatusOr<Comparison> exact = Compare(*float32.model, sequence, mode);

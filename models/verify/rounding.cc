@@ -4,8 +4,9 @@ namespace tvq::verify {
 
 double RoundingBound(const ModelInfo& info, Weights weights) {
   const auto products = static_cast<double>(info.products);
-  // Also of what the CPU multiplies with int8 and int4 weights: 2^-15 of 1.004 times the largest of
-  // n values is less than 2^-9 of their root mean square up to n = 4,063.
+  // This also bounds the rounding of what the CPU multiplies with int8 and int4 weights: it is
+  // 2^-15 of 1.004 times the largest of n values, which is less than 2^-9 of their root mean square
+  // up to n = 4,063.
   const double bfloat16 = std::exp2(-9);
   const double weight = info.dtype == DType::kBFloat16 ? bfloat16 : info.weight_rounding;
   double squares = 0;

@@ -27,7 +27,7 @@ constexpr int64_t kLargestFirstId = 1 << 16;
 constexpr std::array<const char*, 7> kTokenizerTypes = {
     "bytes", "sentencepiece", "huggingface", "rwkv", "characters", "pixels", "ids"};
 
-// The tokenizer whose file lies in the directory.
+// The `tokenizer` object for the tokenizer file that lies in the directory; type ids if none does.
 absl::StatusOr<json> FoundTokenizer(const std::string& dir) {
   const auto has = [&](const char* file) {
     std::error_code none;
@@ -38,7 +38,7 @@ absl::StatusOr<json> FoundTokenizer(const std::string& dir) {
   for (const auto& [type, file] : kFiles) {
     if (has(file)) return json{{"type", type}, {"file", file}};
   }
-  // Of older directories, which transformers converts when it loads them.
+  // Files of older directories, which the transformers library converts when it loads them.
   for (const char* file : {"tokenizer.model", "vocab.json", "vocab.txt", "spiece.model"}) {
     if (!has(file)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -49,7 +49,7 @@ absl::StatusOr<json> FoundTokenizer(const std::string& dir) {
   return json{{"type", "ids"}};
 }
 
-// A model is a directory; what users have in its place is told apart, with what makes one of it.
+// An error if `dir` is a file. For a GGUF file it names the script that makes a model directory.
 absl::Status CheckDirectory(const std::string& dir) {
   std::error_code none;
   if (!std::filesystem::is_regular_file(dir, none)) return absl::OkStatus();
@@ -61,7 +61,7 @@ absl::Status CheckDirectory(const std::string& dir) {
                    " DIR makes one of it"));
 }
 
-// How the value looks in a message: itself if it is short.
+// The value as messages show it: objects and arrays only by their kind.
 std::string Shown(const json& value) {
   if (value.is_string()) return Quoted(value.get_ref<const std::string&>());
   if (value.is_object()) return "an object";
@@ -84,7 +84,8 @@ std::optional<int64_t> AsInteger(const json& value) {
   return static_cast<int64_t>(number);
 }
 
-// json's objects are sorted by key. Depth is bounded by the parser.
+// The value with integral numbers as integers and without fields that are null. nlohmann::json
+// sorts an object's fields by key. The parser limits the depth.
 json Canonicalized(const json& value) {
   if (const std::optional<int64_t> integer = AsInteger(value)) return *integer;
   if (!value.is_structured()) return value;
@@ -135,7 +136,7 @@ absl::StatusOr<Config> Config::Parse(std::string_view text, std::string source_n
 }
 
 std::string Config::Canonical() const {
-  // Text that is not UTF-8 cannot be dumped as it is; it is shown by replacement characters.
+  // dump() fails on text that is not UTF-8 unless it may write replacement characters.
   return Canonicalized(*object_).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -354,7 +355,7 @@ absl::StatusOr<CommonConfig> Config::Common() const {
       {"bos_token_id", &result.bos_token_id},
       {"unk_token_id", &result.unk_token_id}};
   for (const auto& [name, target] : specials) {
-    // So some say that there is none.
+    // Some config.json files use -1 to say that there is no pad token.
     if (target == &result.pad_token_id && Int(name, -1, -1).ok()) continue;
     absl::StatusOr<std::optional<int32_t>> id = SpecialId(*this, name, result.vocab_size);
     if (!id.ok()) return id.status();

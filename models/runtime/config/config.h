@@ -33,12 +33,12 @@ struct CommonConfig {
   std::string model_type;
   int64_t vocab_size = 0;
   int64_t prefill_chunk = 256;
-  int64_t max_position = 0;  // max_position_embeddings where config.json calls it so; 0: no limit
+  int64_t max_position = 0;  // or config.json's max_position_embeddings; 0: no limit
   std::optional<int32_t> pad_token_id;
   std::optional<int32_t> bos_token_id;
-  std::optional<int32_t> eos_token_id;  // of a list the first
+  std::optional<int32_t> eos_token_id;  // the first if config.json has a list
   std::optional<int32_t> unk_token_id;
-  std::vector<int32_t> more_end_ids;  // of a list the others
+  std::vector<int32_t> more_end_ids;  // the others of that list
   TokenizerConfig tokenizer;
 };
 
@@ -48,9 +48,9 @@ struct CommonConfig {
 // copy.
 class Config {
  public:
-  // Reads DIR/config.json. NOT_FOUND if there is none, INVALID_ARGUMENT if DIR is a file. Where
-  // that names no tokenizer, as those of Hugging Face do not, the one is taken whose file is there:
-  // tokenizer.json, or RWKV's vocabulary; else ids.
+  // Reads DIR/config.json. NOT_FOUND if there is none, INVALID_ARGUMENT if DIR is a file. If it has
+  // no `tokenizer` field, as Hugging Face's have none, the field is set by the file that DIR holds:
+  // tokenizer.json, or RWKV's vocabulary; else the type is ids.
   static absl::StatusOr<Config> Load(const std::string& dir);
 
   // `source_name` stands for the file in error messages.
@@ -65,24 +65,25 @@ class Config {
   absl::StatusOr<bool> Bool(std::string_view name, std::optional<bool> fallback = {}) const;
   absl::StatusOr<std::string> String(std::string_view name,
                                      std::optional<std::string> fallback = {}) const;
-  // A list of strings that are not empty; none if the field is absent.
+  // A list of strings, none of them empty; an empty list if the field is absent.
   absl::StatusOr<std::vector<std::string>> Strings(std::string_view name) const;
-  // Token ids below `vocab_size`: a number, or a list of them; none if the field is absent.
+  // Token ids below `vocab_size`: a number, or a list of them; an empty list if the field is
+  // absent.
   absl::StatusOr<std::vector<int32_t>> Ids(std::string_view name, int64_t vocab_size) const;
 
   // True if the field is there and not null.
   bool Has(std::string_view name) const;
-  // True if it is there and null, which a few fields tell from being left out.
+  // True if the field is there and null. For a few fields that differs from an absent field.
   bool Null(std::string_view name) const;
 
-  // Pairs [a, b] of integers, a below `first` and b below `second`, none of them negative; none if
-  // the field is absent.
+  // A list of pairs [a, b] of integers, 0 <= a < first and 0 <= b < second; an empty list if the
+  // field is absent.
   absl::StatusOr<std::vector<std::array<int64_t, 2>>> Pairs(std::string_view name, int64_t first,
                                                             int64_t second) const;
 
   // A nested object, as a Config whose errors name "outer.field".
   absl::StatusOr<Config> Object(std::string_view name) const;
-  // Those of a list, "outer[2].field"; none if the field is absent.
+  // A list of nested objects, whose errors name "outer[2].field"; empty if the field is absent.
   absl::StatusOr<std::vector<Config>> Objects(std::string_view name) const;
 
   // This object, with the fields of `other` that it lacks: all, or those of `names`.
@@ -111,17 +112,18 @@ class Config {
   std::string prefix_;  // "" or "outer."
 };
 
-// How a conversation is written for a model: the prefix of each message's role, its content, the
-// suffix; then the prefix of the assistant, whose answer the model continues.
+// How a conversation is written for a model: each message is the prefix of its role, its content
+// and the suffix of its role. The prefix of the assistant comes last, and the model continues
+// there.
 struct ChatTemplate {
   struct Role {
     std::string prefix;
     std::string suffix;
   };
-  std::optional<Role> system;  // unset: the model knows no such messages
+  std::optional<Role> system;  // unset: the model has no system messages
   Role user;
   Role assistant;
-  std::vector<std::string> stop;  // ends an answer
+  std::vector<std::string> stop;  // strings that end an answer
 };
 
 // A number that generation_config.json may have: the default of a sampling parameter.
@@ -133,18 +135,18 @@ struct DefaultField {
   bool whole = false;
 };
 
-// generation_config.json: defaults of sampling parameters. Absent: the server's own. And how
-// contexts begin (begin_id.h).
+// generation_config.json: defaults of sampling parameters, and how contexts begin (begin_id.h).
+// Where a parameter has no default here, the server's own holds.
 struct GenerationDefaults {
   std::map<std::string, double> numbers;      // by the parameter's name
-  std::optional<ChatTemplate> chat_template;  // unset: not made for conversations
+  std::optional<ChatTemplate> chat_template;  // unset: the file has none
   std::optional<int32_t> bos_token_id;        // unset: config.json's
   std::vector<int32_t> end_ids;               // eos_token_id; empty: config.json's
   bool add_bos_token = false;
 };
 
-// Reads DIR/generation_config.json, which stands beside a config.json that says `common`; of its
-// numbers those of `fields`. All unset if there is none.
+// Reads DIR/generation_config.json, and of its numbers those of `fields`; all unset if there is no
+// such file. `common` is what DIR/config.json says.
 absl::StatusOr<GenerationDefaults> LoadGenerationDefaults(const std::string& dir,
                                                           const CommonConfig& common,
                                                           std::span<const DefaultField> fields);

@@ -1,4 +1,4 @@
-// Reading of config.json's fields as lists: the first error sticks and later calls do nothing.
+// Reads fields of config.json one after the other: after the first error later calls do nothing.
 #ifndef TVQ_MODELS_RUNTIME_CONFIG_CONFIG_FIELDS_H_
 #define TVQ_MODELS_RUNTIME_CONFIG_CONFIG_FIELDS_H_
 
@@ -34,17 +34,17 @@ class ConfigFields {
               std::optional<double> fallback = {});
   void Bool(const char* name, bool* value);
 
-  // Which of `choices` it is; the first where it is not there.
+  // The index in `choices` of the field's string; 0 if the field is absent.
   size_t Choice(const char* name, const std::vector<std::string>& choices);
 
-  // A field that other families have and this model cannot: must not be there.
+  // An error if the field is there: other families have it, but this model cannot use it.
   void Refuse(const char* name, const std::string& why);
 
-  // The field is `value`, which must be as `wanted` says.
+  // An error unless `right`: the field, which is `value`, must be as `wanted` says.
   void Require(bool right, const char* name, int64_t value, const std::string& wanted);
 
-  // `names` together make rows * width numbers of a table, of a state or of the working memory, of
-  // which 4 GiB may be.
+  // An error if rows * width is above 2^30. The fields `names` together ask for so many numbers, in
+  // a table, a state or the working memory.
   void LimitSize(const char* names, int64_t rows, int64_t width);
 
  private:

@@ -12,7 +12,7 @@ namespace tvq {
 // Sorted by name.
 const std::vector<Family>& AllFamilies();
 
-// That of the config's model_type; INVALID_ARGUMENT names those that there are.
+// The family of the config's model_type. INVALID_ARGUMENT, naming all families, if there is none.
 absl::StatusOr<const Family*> FindFamily(const Config& config);
 
 }  // namespace tvq

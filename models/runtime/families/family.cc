@@ -8,7 +8,7 @@
 namespace tvq {
 namespace {
 
-// Far above any memory, and a few of them still make a number.
+// Far above any memory, and small enough that sums of a few do not overflow.
 constexpr int64_t kMostStateBytes = int64_t{1} << 56;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A family of models: its name, its fields of config.json, and how a model is made of them.
+// A family of models: its name, its fields of config.json, and how a model is built from them.
 #ifndef TVQ_MODELS_RUNTIME_FAMILIES_FAMILY_H_
 #define TVQ_MODELS_RUNTIME_FAMILIES_FAMILY_H_
 
@@ -21,11 +21,13 @@ struct Family {
   KindFields fields;
   absl::StatusOr<std::unique_ptr<Model>> (*build)(const Family&, const Config&, WeightSource&,
                                                   std::unique_ptr<Tokenizer>, const LoadOptions&);
-  // Whether a model has no use for a tensor of this name that its weights may hold; null: none.
+  // Whether the weights may hold a tensor of this name although no model uses it; null: no such
+  // tensors.
   bool (*spare)(std::string_view name) = nullptr;
-  // Fields that the description of a part of a larger model may leave out, as JSON.
+  // JSON: defaults of fields that may be missing in the text_config of a larger model.
   const char* part_defaults = "{}";
-  // Types of models that read more than text, and of their parts, whose text this family computes.
+  // The model_types of models that read more than text, and of their text parts, that this family
+  // computes.
   std::vector<std::string_view> text_parts;
 };
 
@@ -41,30 +43,31 @@ Family SoftCodebookFamily();
 Family PerformerFamily();
 Family VqEncoderFamily();
 
-// For their files.
+// Helpers for the files of families.
 
-// Reads what all transformers have and the family's own.
+// Reads the fields that all transformers have, and those of the family.
 absl::StatusOr<TransformerConfig> ParseTransformer(const Family& family, const Config& config,
                                                    const LoadOptions& options);
 
-// INVALID_ARGUMENT for a type that no state keeps its values in.
+// INVALID_ARGUMENT if states cannot keep their values in the dtype that `options` ask for.
 absl::Status CheckStateDType(const LoadOptions& options);
 
 // The longest context that is allowed, in tokens; 0: no limit.
 int64_t LongestContext(const CommonConfig& config, const LoadOptions& options, bool states_grow);
 
-// `longest` tokens, which take `bytes`, are what config.json or the options allow: INVALID_ARGUMENT
-// where that is far above any memory.
+// `longest` is the longest context that config.json or the options allow, and `bytes` gives the
+// bytes of a state after so many tokens. INVALID_ARGUMENT if the longest context would take far
+// more than any memory.
 absl::Status CheckLongest(const Config& config, int64_t longest,
                           const std::function<int64_t(int64_t tokens)>& bytes);
 
-// A stack of `layers`, whose sessions may be as long as is allowed.
+// A stack of `layers`, with sessions up to LongestContext.
 absl::StatusOr<std::unique_ptr<Model>> BuildStack(const Config& config, StackConfig parsed,
                                                   StackLayers layers, WeightSource& weights,
                                                   std::unique_ptr<Tokenizer> tokenizer,
                                                   const LoadOptions& options);
 
-// Family::build of a transformer whose layers `Make` makes.
+// Family::build for a transformer whose layers are made by `Make`.
 template <absl::StatusOr<StackLayers> (*Make)(const TransformerConfig&, const LoadOptions&)>
 absl::StatusOr<std::unique_ptr<Model>> BuildTransformer(const Family& family, const Config& config,
                                                         WeightSource& weights,

@@ -1,4 +1,5 @@
-// The families whose past is a sum of features; they differ in what features are.
+// The families that keep the past as a sum of products of features. They differ in how features are
+// computed.
 #include <memory>
 #include <utility>
 
@@ -9,7 +10,7 @@
 namespace tvq {
 namespace {
 
-// Sums are float32 whatever the dtype of what other states keep.
+// Sums are always float32, whatever the options' state_dtype.
 absl::StatusOr<StackLayers> MakeLinear(const TransformerConfig& config,
                                        const LoadOptions& options) {
   StackLayers made;

@@ -1,4 +1,4 @@
-// Qwen2 (Yang et al. 2024) and Qwen2.5: biases of queries, keys and values.
+// Qwen2 (Yang et al. 2024) and Qwen2.5, whose queries, keys and values have biases.
 #include "models/runtime/families/rotary/rotary_transformer.h"
 
 namespace tvq {
@@ -10,7 +10,7 @@ constexpr RotaryFamily kQwen2 = {.biases = RotaryFamily::Biases::kQueriesKeysVal
                                  .max_position = 32768,
                                  .sliding_window = 4096};
 
-// Of transformers.
+// The defaults of the transformers library.
 constexpr char kQwen2Defaults[] = R"({"hidden_size": 4096, "intermediate_size": 22016,
     "num_hidden_layers": 32, "num_attention_heads": 32, "vocab_size": 151936})";
 

@@ -1,4 +1,4 @@
-// Qwen3 (Yang et al. 2025): queries and keys are normed, head by head.
+// Qwen3 (Yang et al. 2025), whose queries and keys are normed head by head.
 #include "models/runtime/families/rotary/rotary_transformer.h"
 
 namespace tvq {
@@ -12,7 +12,7 @@ constexpr RotaryFamily kQwen3 = {.biases = RotaryFamily::Biases::kField,
                                  .max_position = 32768,
                                  .sliding_window = 4096};
 
-// Of transformers.
+// The defaults of the transformers library.
 constexpr char kQwen3Defaults[] = R"({"hidden_size": 4096, "intermediate_size": 22016,
     "num_hidden_layers": 32, "num_attention_heads": 32, "vocab_size": 151936})";
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kNamedTensors = 3;
 
-// A tensor without a use means that config.json describes another model than the weights are of.
+// An error if a tensor was not used: then config.json describes another model than the weights.
 absl::Status CheckAllUsed(const Config& config, const Family& family, const WeightSource& weights) {
   std::vector<std::string> names = weights.Unread();
   if (family.spare != nullptr) std::erase_if(names, family.spare);
@@ -31,7 +31,8 @@ absl::Status CheckAllUsed(const Config& config, const Family& family, const Weig
       "number of layers"));
 }
 
-// What a template writes stands in every conversation, where nobody could leave it out.
+// An error if the vocabulary lacks a character of the template's prefixes and suffixes: they are in
+// every conversation, and a user cannot leave them out.
 absl::Status CheckTemplate(const ChatTemplate& chat, const Tokenizer& tokenizer,
                            const std::string& dir) {
   absl::Status status;

@@ -19,8 +19,8 @@ namespace tvq {
 absl::StatusOr<std::unique_ptr<Model>> LoadModel(const std::string& dir,
                                                  const LoadOptions& options);
 
-// A model of the given config with weights from `weights`; `tokenizer` may be null where no text is
-// used.
+// A model of the given config with weights from `weights`. `tokenizer` may be null if the model is
+// used with token ids alone.
 absl::StatusOr<std::unique_ptr<Model>> BuildModel(const Config& config, WeightSource& weights,
                                                   std::unique_ptr<Tokenizer> tokenizer,
                                                   const LoadOptions& options);

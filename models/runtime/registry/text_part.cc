@@ -19,7 +19,8 @@ namespace {
 constexpr size_t kNamedGroups = 4;
 constexpr char kEmbedding[] = "embed_tokens.weight", kHead[] = "lm_head.weight";
 
-// The family that computes what a model of this type, or its part, makes of text; null: none.
+// The family that computes the text part of a model whose model_type, or whose text part's
+// model_type, is this one; null if there is none.
 const char* TextFamily(std::string_view model_type) {
   const auto computes = [&](const Family& family) {
     return std::ranges::find(family.text_parts, model_type) != family.text_parts.end();
@@ -33,10 +34,10 @@ bool IsFamily(std::string_view model_type) {
                              [&](const Family& f) { return f.model_type == model_type; });
 }
 
-// Renames tensors of a part, and shows no others.
+// The tensors of the text part alone, under the names that they have in a model of text.
 class PartWeights : public WeightSource {
  public:
-  // "model.X" is `prefix` X.
+  // The tensor "model.X" is stored as `prefix` + "X", and lm_head.weight as `head`.
   PartWeights(std::unique_ptr<WeightSource> whole, std::string prefix, std::string head)
       : whole_(std::move(whole)), prefix_(std::move(prefix)), head_(std::move(head)) {}
 
@@ -76,7 +77,8 @@ class PartWeights : public WeightSource {
   const std::string head_;
 };
 
-// What stands before the first dot, or the second where that is "model".
+// What stands before the first dot of a name, or before the second if the name begins with
+// "model.".
 std::string GroupOf(const std::string& name) {
   const size_t from = name.starts_with("model.") ? 6 : 0;
   return name.substr(0, name.find('.', from));
@@ -134,7 +136,8 @@ absl::StatusOr<TextWeights> TextPartOf(std::unique_ptr<WeightSource> weights,
         kEmbedding, "; its weights have ", prefixes.size(),
         prefixes.empty() ? "" : absl::StrCat(", behind ", absl::StrJoin(prefixes, ", "))));
   }
-  // Beside the whole's "model.", or within the part: "language_model.model.".
+  // The head lies beside the whole model's "model.", or within the part if that is
+  // "language_model.model.".
   const std::string& prefix = prefixes.front();
   std::string head(kHead);
   if (prefix.ends_with(".model.")) {

@@ -1,4 +1,4 @@
-// The text part of a directory whose model reads images or sounds, too.
+// The text part of a model that also reads images or sounds.
 #ifndef TVQ_MODELS_RUNTIME_REGISTRY_TEXT_PART_H_
 #define TVQ_MODELS_RUNTIME_REGISTRY_TEXT_PART_H_
 
@@ -11,20 +11,20 @@
 
 namespace tvq {
 
-// What describes the model of text. Where config.json has a text_config beside a model_type that is
-// no family's own, that, completed by what stands outside it; where older ones describe both in one
-// object, it without the rest; else `config` as it is. INVALID_ARGUMENT where the two say
-// different things.
+// The config of the text part. If model_type is a family's own, that is `config` as it is. Else, if
+// there is a text_config, that object, completed by fields outside it. Older files describe all
+// parts in one object: then that object, with the text family's model_type and without
+// vision_config. INVALID_ARGUMENT if tie_word_embeddings differs in text_config and outside it.
 absl::StatusOr<Config> TextConfig(const Config& config);
 
-// Its tensors by the names that they have in a model of text alone, and what is left out.
+// The text part's tensors, under the names that they have in a model of text alone.
 struct TextWeights {
   std::unique_ptr<WeightSource> weights;
-  std::string left_out;  // ModelInfo's
+  std::string left_out;  // see ModelInfo
 };
 
-// `model_type` is the whole's. INVALID_ARGUMENT where the tensors are of no model of text, or of
-// several.
+// `model_type` is that of the whole model, and `source` names its config.json in messages.
+// INVALID_ARGUMENT unless there is exactly one tensor embed_tokens.weight, under any prefix.
 absl::StatusOr<TextWeights> TextPartOf(std::unique_ptr<WeightSource> weights,
                                        const std::string& source, const std::string& model_type);
 

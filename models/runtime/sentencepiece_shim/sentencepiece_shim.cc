@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-// In the library, but not in its header.
+// The library has this function, but its header does not declare it.
 namespace sentencepiece::logging {
 void SetMinLogLevel(int level);
 }

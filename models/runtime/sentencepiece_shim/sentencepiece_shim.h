@@ -3,10 +3,11 @@
 
 // The C interface of libtvq_sentencepiece.so.
 //
-// libsentencepiece exports its own copy of protobuf and crashes a process that has another, as gRPC
-// does. So it is linked into this small library alone, which is loaded by dlmopen into a linker
-// namespace of its own. Only C types pass the border: the two sides have each their own C and C++
-// libraries, so memory is not handed over and no exception crosses.
+// libsentencepiece exports its own copy of protobuf, and crashes a process that has another copy,
+// as a process with gRPC has. So it is linked only into this small library, which is loaded by
+// dlmopen into a linker namespace of its own. The two sides have separate C and C++ libraries: only
+// C types pass between them, no side frees memory of the other, and no exception may leave the
+// library.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,8 +32,7 @@ typedef struct {
   // Returns 0, or -1 with the reason in `error`. May be called from several threads at once.
   int (*encode)(const TvqSentencePiece* processor, const char* text, size_t text_size,
                 TvqIdSink sink, void* context, char* error, size_t error_size);
-  // The byte of the text at which the piece begins that is `index` of encode's; -1 if it cannot be
-  // told.
+  // The offset in the text of the byte where piece number `index` of encode begins; -1 if unknown.
   int64_t (*piece_begin)(const TvqSentencePiece* processor, const char* text, size_t text_size,
                          size_t index);
 } TvqSentencePieceApi;

@@ -1,4 +1,4 @@
-// Decode: one token of each of a batch of sessions, or several where they may be taken back.
+// Decode: feeds one token to each session of a batch, or several where drafts may be taken back.
 #include <algorithm>
 #include <functional>
 #include <span>

@@ -1,4 +1,5 @@
-// What all models have that compute on a device, whatever is between their ends.
+// What all models on a device share: the embedding and the logits, weights, working memory and
+// sampling. What lies between the two ends is up to the derived class.
 #ifndef TVQ_MODELS_RUNTIME_STACK_DEVICE_MODEL_H_
 #define TVQ_MODELS_RUNTIME_STACK_DEVICE_MODEL_H_
 
@@ -43,12 +44,12 @@ class DeviceModel : public Model {
   DeviceModel(const StackConfig& config, std::unique_ptr<Tokenizer> tokenizer,
               const LoadOptions& options);
 
-  // Reads, checks (shape, finite values, int8 in range) and packs the weights of both ends, and
-  // between them of the layers. Errors name the tensor.
+  // Reads, checks (shape, finite values, int8 in range) and packs the weights of the embedding, the
+  // layers and the logits, in this order. Errors name the tensor.
   template <typename Layers>
   absl::Status Load(WeightSource& source, const LoadOptions& options, const Layers& layers);
-  // Takes the working memory that both ends and the layers ask for, in which `add` asks for more,
-  // and that of rows whose layers' ops are told so many bytes each (RowInputs).
+  // Takes the working memory that both ends and the layers ask for, and what `add` asks for. Also
+  // takes the memory of RowInputs, with `view_bytes` of each layer.
   template <typename Layers, typename Add>
   absl::Status Reserve(const Layers& layers, std::span<const size_t> view_bytes, const Add& add);
 

@@ -1,4 +1,4 @@
-// A look at the codes of all layers.
+// Shows the codes of all layers to a tap, which may replace them.
 #ifndef TVQ_MODELS_RUNTIME_STACK_KEY_TAP_H_
 #define TVQ_MODELS_RUNTIME_STACK_KEY_TAP_H_
 
@@ -16,11 +16,11 @@ namespace tvq {
 class KeyTap : public QuantizedKeys {
  public:
   void SetTap(Tap tap) override { tap_ = std::move(tap); }
-  // Whether the host takes part.
+  // Whether there is a tap: the host then takes part in every step, which cannot be recorded.
   bool set() const { return tap_ != nullptr; }
 
-  // Gives codes [rows, kv heads] of the device to the tap, if there is one, and what it makes of
-  // them back.
+  // Copies codes [rows, kv heads] from the device to the tap, if there is one, and copies what the
+  // tap leaves in them back to the device.
   absl::Status Show(Device& device, int64_t layer, Matrix<int32_t> codes) const {
     if (!set()) return absl::OkStatus();
     std::vector<int32_t> host(static_cast<size_t>(codes.size()));

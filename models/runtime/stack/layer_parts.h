@@ -1,4 +1,4 @@
-// The parts that one layer keeps of a session, and what only the layer knows of them.
+// The parts that one layer keeps of a session, and the checks of them that only the layer knows.
 #ifndef TVQ_MODELS_RUNTIME_STACK_LAYER_PARTS_H_
 #define TVQ_MODELS_RUNTIME_STACK_LAYER_PARTS_H_
 
@@ -17,8 +17,8 @@ namespace tvq {
 
 // Where a layer's parts of one session lie, in the device's memory or the host's.
 struct PartMemory {
-  std::byte* block = nullptr;        // of those that are not in pages
-  std::span<const int64_t> offsets;  // of every part, from `block` or a page's start
+  std::byte* block = nullptr;        // holds the parts that are not in pages
+  std::span<const int64_t> offsets;  // of every part, from the start of `block` or of a page
   KeyValuePages pages;
 
   template <typename T>
@@ -33,24 +33,23 @@ class LayerParts {
   explicit LayerParts(std::vector<StatePart> parts) : parts_(std::move(parts)) {}
   virtual ~LayerParts() = default;
 
-  // Those that are derived come last.
+  // Derived parts come last.
   const std::vector<StatePart>& parts() const { return parts_; }
 
-  // What has been read of the sections of a state at `position`.
+  // The sections of a state at `position` that have been read so far.
   struct Read {
-    std::span<const SectionInfo> sections;  // of the layer
+    std::span<const SectionInfo> sections;  // all of the layer
     std::span<const std::byte> last;        // elements of the section that was read last
-    PartMemory memory;                      // of those read, and not in pages; in host memory
+    PartMemory memory;  // in host memory: parts read so far that are not in pages
     int64_t position = 0;
   };
-  // Whether section `part`, the last one that was read, is of a state that tokens can have left.
-  // Floating point numbers are finite where the caller has that checked. INVALID_ARGUMENT names
-  // section and element.
+  // Whether section `part`, the last one that was read, can be that of a state. The caller has
+  // checked that floating point numbers are finite. INVALID_ARGUMENT names section and element.
   virtual absl::Status Check(size_t part, const Read& read) const {
     static_cast<void>(part), static_cast<void>(read);
     return absl::OkStatus();
   }
-  // Makes what is derived, in host memory.
+  // Computes the derived parts from the others, in host memory.
   virtual void Derive(const PartMemory& memory) const { static_cast<void>(memory); }
 
  private:

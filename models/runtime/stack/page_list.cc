@@ -27,7 +27,7 @@ absl::Status PageList::Resize(int64_t tokens) {
 }
 
 void PageList::Drop(size_t count) {
-  if (count < listed_) {  // the list may lie in a page that goes
+  if (count < listed_) {  // the list may lie in a page that is freed
     list_ = nullptr;
     listed_ = 0;
   }
@@ -51,7 +51,7 @@ absl::Status PageList::CopyFirst(const PageList& other, int64_t tokens) {
   const auto shared = static_cast<std::ptrdiff_t>(sealed_);
   pages_.assign(other.pages_.begin(), other.pages_.begin() + shared);
   absl::Status s = Resize(tokens);
-  const auto bytes = static_cast<size_t>(layout_.list_offset());  // each has its own list
+  const auto bytes = static_cast<size_t>(layout_.list_offset());  // not the page's list
   for (size_t p = sealed_; s.ok() && p < pages_.size(); ++p) {
     s = device_.CopyWithin(page(p), other.page(p), bytes);
   }
@@ -67,7 +67,7 @@ void PageList::Seal(int64_t position, const State::Pay& pay) {
 
 absl::Status PageList::List(int64_t position) {
   if (pages_.empty()) return absl::OkStatus();
-  if (sealed_ > static_cast<size_t>(position / kKeyValuePage)) std::abort();  // others read it
+  if (sealed_ > static_cast<size_t>(position / kKeyValuePage)) std::abort();  // it is shared
   const absl::StatusOr<std::byte*> place = ListPlace();
   if (!place.ok()) return place.status();
   if (list_ != *place) listed_ = 0;

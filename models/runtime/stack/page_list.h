@@ -1,5 +1,5 @@
-// The pages of a session (kernels/ops/attention/softmax_attention.h), which come when its context
-// reaches them.
+// The pages of a session (kernels/ops/attention/softmax_attention.h). A page is allocated when the
+// session's context reaches it.
 #ifndef TVQ_MODELS_RUNTIME_STACK_PAGE_LIST_H_
 #define TVQ_MODELS_RUNTIME_STACK_PAGE_LIST_H_
 
@@ -18,9 +18,9 @@
 
 namespace tvq {
 
-// Pages of positions that are all there can be sealed: they are not written again, and copies hold
-// them, too, instead of copies. They are always the first ones, so what shares a page shares all
-// that are before it.
+// A page can be sealed once all its positions have been fed: it is not written again, and copies of
+// the list share it. Sealed pages are always the first ones, so two lists that share a page share
+// all pages before it.
 class PageList {
  public:
   // Device and layout must outlive it.
@@ -29,42 +29,43 @@ class PageList {
 
   size_t size() const { return pages_.size(); }
   size_t sealed() const { return sealed_; }
-  // What ops are told of it, once they are listed.
+  // The list as ops take it; valid after List.
   KeyValuePages view() const;
-  // Page p, which lies on the device.
+  // The device address of page p.
   std::byte* page(size_t p) const { return pages_[p]->memory.as<std::byte>(); }
 
-  // Gives back pages, or takes as many more, so that there are those of `tokens` positions. What is
-  // behind the positions there are is whatever the memory held before. INVALID_ARGUMENT for more
-  // than the layout's longest context, RESOURCE_EXHAUSTED where the device has no memory left.
+  // Frees pages, or allocates more, so that there are as many as `tokens` positions need. A new
+  // page is not zeroed: it holds whatever its memory held before. INVALID_ARGUMENT for more tokens
+  // than the layout's longest context, RESOURCE_EXHAUSTED if the device has no memory left.
   absl::Status Resize(int64_t tokens);
-  // Makes them those of the first `tokens` positions of `other`.
+  // Makes this list hold the first `tokens` positions of `other`: shares sealed pages, copies the
+  // others.
   absl::Status CopyFirst(const PageList& other, int64_t tokens);
   // Seals the pages whose positions are all below `position`. `pay` is called with the bytes of
-  // each that was not, and what it gives is kept until the page is freed.
+  // each page that was not sealed before, and what it returns is kept until the page is freed.
   void Seal(int64_t position, const State::Pay& pay);
-  // Ahead of ops, which may write the page of `position` and those behind it: lists the pages in
-  // device memory.
+  // Writes the addresses of the pages to device memory. Must be called before ops, which then may
+  // write the page of `position` and those behind it.
   absl::Status List(int64_t position);
 
  private:
   struct Page {
-    std::shared_ptr<const void> paid;  // sealed; given back behind the memory
+    std::shared_ptr<const void> paid;  // of a sealed page; destroyed after the memory
     Buffer memory;
   };
 
   void Drop(size_t count);
   absl::Status Take(size_t count);
-  // Where the list of all pages there are belongs.
+  // Where in device memory the list of all pages belongs: in the last page, or in long_list_.
   absl::StatusOr<std::byte*> ListPlace();
 
   Device& device_;
   const StateLayout& layout_;
   const StateReuse reuse_;
   std::vector<std::shared_ptr<Page>> pages_;
-  size_t sealed_ = 0;  // of pages_, the first ones
+  size_t sealed_ = 0;  // the first so many of pages_ are sealed
   Buffer long_list_;
-  std::byte* list_ = nullptr;  // where the first `listed_` are listed
+  std::byte* list_ = nullptr;  // holds the addresses of the first `listed_` pages
   size_t listed_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Prefill: consecutive tokens of one session, and their scores.
+// Prefill: feeds consecutive tokens to one session, and scores them.
 #include <algorithm>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// What a device with memory of its own does before the first call.
+// Prepare: what is done before the first call on a device with memory of its own.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -11,17 +11,19 @@ namespace tvq {
 absl::Status Stack::Prepare(const Preparation& preparation) {
   if (device_->host_memory()) return absl::OkStatus();
   const int64_t rows = std::clamp<int64_t>(preparation.decode_rows, 1, config_.rows());
-  // First what needs most memory: what grows after a recording leaves the recording's behind.
+  // First what needs most memory: when memory grows after a recording, what the recording uses must
+  // stay allocated beside it.
   absl::Status s = Rehearse(preparation);
   const bool record = preparation.record && device_->records();
   if (s.ok()) s = RecordSteps(rows, record);
   return s.ok() ? device_->Synchronize() : s;
 }
 
-// Powers of two: a batch of any size runs one that is less than twice as large, and rows of no
-// session cost little, since they read no state. The largest first: whatever grows has grown before
-// it is written down. Without `record` each still runs once, since a kernel takes memory and time
-// when it first runs, and several sizes have kernels of their own.
+// Steps are recorded for powers of two of rows: a batch runs a recorded step that is less than
+// twice as large. The rows it lacks belong to no session and cost little, since they read no state.
+// The largest step comes first, so that all memory has grown before a step is recorded. Without
+// `record` each step still runs once, since a kernel takes memory and time when it first runs, and
+// several sizes have kernels of their own.
 absl::Status Stack::RecordSteps(int64_t decode_rows, bool record) {
   std::vector<int64_t> sizes{1};
   while (sizes.back() < decode_rows) sizes.push_back(std::min(2 * sizes.back(), config_.rows()));
@@ -43,7 +45,7 @@ absl::Status Stack::RecordSteps(int64_t decode_rows, bool record) {
 }
 
 absl::Status Stack::Rehearse(const Preparation& preparation) {
-  // Choices first, while all logits are zero, and finite.
+  // Sampling comes first, while all logits are zero and thus finite.
   const int64_t rows = std::max<int64_t>(1, preparation.decode_rows);
   const int64_t top = std::min(preparation.top_logprobs, config_.common.vocab_size);
   auto logits = NewLogits(rows);

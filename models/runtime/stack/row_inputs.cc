@@ -8,7 +8,7 @@
 namespace tvq {
 namespace {
 
-// Of what views hold: they lie one behind the other.
+// Views lie one behind the other, so their sizes must be multiples of this.
 constexpr size_t kViewAlignment = 8;
 
 }  // namespace
@@ -40,7 +40,7 @@ absl::Status RowInputs::Set(Device& device, std::span<const int32_t> tokens,
   rows_ = static_cast<int64_t>(tokens.size());
   std::memcpy(host_.data() + positions_, positions.data(), positions.size_bytes());
   if (!views.empty()) std::memcpy(host_.data() + views_, views.data(), views.size());
-  // Tokens follow the views that are there, so that what is copied has no hole of last time's.
+  // Tokens directly follow the views of this call, so that all that is copied is of this call.
   tokens_ = views_ + views.size();
   std::memcpy(host_.data() + tokens_, tokens.data(), tokens.size_bytes());
   return device.Send(memory_.data(), host_.data(), tokens_ + tokens.size_bytes());

@@ -17,7 +17,7 @@ absl::Status RowReads::BeginStep(int64_t rows) {
 }
 
 StateReadTotals RowReads::totals() const {
-  // Of a device that has failed nothing more is learnt, and its next step says so.
+  // Fails only if the device has failed; the next step reports that error.
   Count().IgnoreError();
   return totals_;
 }
@@ -35,7 +35,7 @@ absl::Status RowReads::Count() const {
     for (int64_t i = 0; i < rows * layer.kv_heads; ++i, read += 2) {
       totals_.rows += read[0];
       totals_.rows_read += read[1];
-      // Somebody's rows are never none: their own position is among them.
+      // A row of a session always counts at least its own position; 0 is a row of no session.
       if (read[0] > 0) totals_.queries += layer.heads / layer.kv_heads;
     }
   }

@@ -1,4 +1,4 @@
-// What decode steps report of the rows that they leave out of states (model.h).
+// Counts, from what decode steps report, the rows of states that they leave out (model.h).
 #ifndef TVQ_MODELS_RUNTIME_STACK_ROW_READS_H_
 #define TVQ_MODELS_RUNTIME_STACK_ROW_READS_H_
 
@@ -13,14 +13,14 @@
 
 namespace tvq {
 
-// Of all layers of a model that report it.
+// The counts of all layers of a model that report them.
 class RowReads : public ReadCounts {
  public:
   // The device must outlive it.
   explicit RowReads(Device& device) : device_(device) {}
 
-  // A layer that will report what it reads in every step: returns its number among them. Before
-  // Reserve.
+  // Adds a layer that will report in every step what it reads. Returns the layer's number among
+  // those that report. Call before Reserve.
   int64_t AddLayer(int64_t heads, int64_t kv_heads) {
     const Layer layer{heads, kv_heads, heads_, kv_heads_};
     heads_ += heads;
@@ -31,7 +31,7 @@ class RowReads : public ReadCounts {
 
   void Reserve(int64_t rows, WorkingMemory& memory);
 
-  // What the layer of that number reports of `n` rows, behind the layers before it.
+  // Where the layer of this number writes its reports of `n` rows, behind those of earlier layers.
   Matrix<float> skipped_mass(int64_t layer, int64_t n) const {
     const Layer& of = layers_[static_cast<size_t>(layer)];
     return {skipped_mass_ + of.heads_before * n, {n, of.heads}};
@@ -41,12 +41,14 @@ class RowReads : public ReadCounts {
     return {row_reads_ + of.kv_heads_before * n * 2, {n, of.kv_heads, 2}};
   }
 
-  // Ahead of a step of `rows` rows, which overwrites the last one's reports.
+  // Call before a step of `rows` rows: counts the reports of the last step, which this one
+  // overwrites.
   absl::Status BeginStep(int64_t rows);
   StateReadTotals totals() const override;
 
  private:
-  // Adds what the last step has read, of rows that are somebody's, unless that was done.
+  // Adds the last step's reports to the totals, unless that was done. Rows that belong to no
+  // session report zeros.
   absl::Status Count() const;
 
   struct Layer {
@@ -59,7 +61,7 @@ class RowReads : public ReadCounts {
   int64_t heads_ = 0, kv_heads_ = 0;  // of all layers together
   float* skipped_mass_ = nullptr;
   int32_t* row_reads_ = nullptr;
-  // The last step's reports stay with the device until somebody asks, or the next step begins.
+  // The last step's reports stay on the device until totals() is called or the next step begins.
   mutable StateReadTotals totals_;
   mutable int64_t uncounted_rows_ = 0;
 };

@@ -16,8 +16,8 @@ bool IsFinite(BFloat16 value) { return IsFinite(ToFloat(value)); }
 float Widened(float value) { return value; }
 float Widened(BFloat16 value) { return ToFloat(value); }
 
-// A state has tens of millions of values, so whole runs are judged first, without a branch for
-// each.
+// A state has tens of millions of values, so runs of so many values are checked as a whole first,
+// without a branch for each value.
 constexpr int64_t kRun = 4096;
 
 template <typename T>

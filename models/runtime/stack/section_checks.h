@@ -1,4 +1,5 @@
-// What every kind checks in sections that it loads: INVALID_ARGUMENT names section and element.
+// Checks of sections that all kinds of layers share. Errors are INVALID_ARGUMENT and name section
+// and element.
 #ifndef TVQ_MODELS_RUNTIME_STACK_SECTION_CHECKS_H_
 #define TVQ_MODELS_RUNTIME_STACK_SECTION_CHECKS_H_
 
@@ -14,12 +15,12 @@ namespace tvq {
 // "NAME[index] PROBLEM"
 absl::Status InvalidElement(const SectionInfo& info, int64_t index, const std::string& problem);
 
-// The section's elements, if they are floating point numbers: neither infinite nor NaN. `values` is
-// aligned for them.
+// An error if the section's elements are floating point numbers and one is infinite or NaN.
+// `values` must be aligned for `element`.
 absl::Status CheckFinite(const SectionInfo& info, Element element, const void* values);
 
-// Float32 pairs, sum and carry (kernels/numbers/two_sum.h): the section, of the carries, holds only
-// what its sums cannot.
+// For float32 pairs of sum and carry (kernels/numbers/two_sum.h): an error if a carry is not lost
+// when it is added to its sum in float32. `info` is the section of the carries.
 absl::Status CheckCarries(const SectionInfo& info, const float* sums, const float* carries);
 
 }  // namespace tvq

@@ -10,14 +10,14 @@
 namespace tvq {
 namespace {
 
-// Far above any session, and far enough from the largest integer for sums of positions.
+// Far above any real position, and small enough that sums of positions do not overflow.
 constexpr int64_t kLargestPosition = int64_t{1} << 62;
 
-// A layer's memory in the host's: its part of the block, and of every page.
+// A copy of a layer's memory in host memory: its part of the block, and of every page.
 struct HostLayer {
   std::vector<std::byte> block, pages;
 
-  // Where part `i` begins; of one in pages in the first of them, if there is one.
+  // Where part `i` begins; if it is in pages, in the first page, or null if there is none.
   std::byte* At(const StateLayout::Layer& layer, size_t i) {
     if (!layer.parts->parts()[i].in_pages()) return block.data() + layer.offsets[i];
     return pages.empty() ? nullptr : pages.data() + (layer.offsets[i] - layer.page_first);
@@ -156,7 +156,7 @@ absl::Status SessionState::Load(int64_t position, const SectionReader& read) {
 
 absl::Status SessionState::TryLoad(int64_t position, const SectionReader& read) {
   if (absl::Status s = CheckPosition(position); !s.ok()) return s;
-  absl::Status resized = pages_.Resize(0);  // others may read those there are
+  absl::Status resized = pages_.Resize(0);  // other states may share the pages
   if (resized.ok()) resized = pages_.Resize(position);
   if (!resized.ok()) return resized;
   for (size_t l = 0; l < layout_.layers().size(); ++l) {

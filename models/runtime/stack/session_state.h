@@ -1,4 +1,4 @@
-// A session's state: the parts that every layer keeps.
+// A session's state: the parts of all layers.
 #ifndef TVQ_MODELS_RUNTIME_STACK_SESSION_STATE_H_
 #define TVQ_MODELS_RUNTIME_STACK_SESSION_STATE_H_
 
@@ -44,15 +44,16 @@ class SessionState : public State {
   absl::Status VisitSectionsFrom(size_t first, const SectionVisitor& visit) const override;
   absl::Status Load(int64_t position, const SectionReader& read) override;
 
-  // Makes the memory ready that the next `tokens` tokens are fed to. INVALID_ARGUMENT where they
-  // are more than a context may have, RESOURCE_EXHAUSTED where it had to grow and could not.
+  // Makes memory ready for the next `tokens` tokens. INVALID_ARGUMENT if the context would be
+  // longer than it may be, RESOURCE_EXHAUSTED if the memory had to grow and could not.
   absl::Status Extend(int64_t tokens);
-  // They were fed.
+  // Moves the position when the tokens have been fed.
   void Advance(int64_t tokens) { position_ += tokens; }
-  // The last one was taken back.
+  // Moves the position back when the last token has been taken back.
   void Retreat() { --position_; }
 
-  // Device memory of a layer's parts. Not before Extend: it would show another session's past.
+  // Device memory of a layer's parts. Must not be called before Extend: the memory might still hold
+  // what another session left.
   PartMemory Parts(size_t layer) const;
 
  private:
@@ -66,13 +67,13 @@ class SessionState : public State {
   std::byte* BlockOf(const StateLayout::Layer& layer) const {
     return block_.as<std::byte>() + layer.block_first;
   }
-  // CopyFrom, or CopyFirst of so many.
+  // CopyFrom if `tokens` is unset, else CopyFirst.
   absl::Status Copy(const State& other, std::optional<int64_t> tokens);
-  // Load, but for what happens after an error.
+  // Load without the Reset after an error.
   absl::Status TryLoad(int64_t position, const SectionReader& read);
   absl::Status LoadLayer(size_t layer, int64_t position, const SectionReader& read);
   absl::Status VisitLayer(size_t layer, size_t skipped, const SectionVisitor& visit) const;
-  // One layer's part of every page of the positions there are, one behind the other.
+  // Copy one layer's part of every page, one behind the other, to or from host memory.
   absl::Status PagesToHost(const StateLayout::Layer& layer, std::vector<std::byte>& host) const;
   absl::Status PagesFromHost(const StateLayout::Layer& layer, const std::vector<std::byte>& host);
 
@@ -80,13 +81,14 @@ class SessionState : public State {
   const StateLayout& layout_;
   int64_t position_ = 0;
   Buffer block_;
-  // Before, the block is as some state left it, nothing reads it, and this state's is all zero.
-  // Most states begin as copies and never need the zeros.
+  // Whether the block holds this state. If not, this state is all zero, but the block still holds
+  // what another state left there, so nothing may read it. Most states begin as copies, so that the
+  // block need not be zeroed.
   bool written_;
-  PageList pages_;  // at least those of the positions there are
+  PageList pages_;  // at least those that the positions need
 };
 
-// INVALID_ARGUMENT unless a state may have it.
+// INVALID_ARGUMENT unless a state may be at this position.
 absl::Status CheckPosition(int64_t position);
 
 }  // namespace tvq

@@ -7,7 +7,8 @@
 namespace tvq {
 namespace {
 
-// Of drafts that all layers can take back; those that keep nothing need not.
+// The most drafts that all layers can take back. Layers that keep nothing of a session do not
+// count.
 int64_t DraftRowsOf(const std::vector<std::unique_ptr<Layer>>& layers) {
   int64_t rows = std::numeric_limits<int64_t>::max();
   for (const auto& layer : layers) {

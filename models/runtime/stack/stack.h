@@ -20,16 +20,16 @@
 
 namespace tvq {
 
-// What a family makes of a config.
+// The layers that a family makes from a config.
 struct StackLayers {
   std::vector<std::unique_ptr<Layer>> layers;
-  DType state_dtype = DType::kFloat32;  // of what they keep of positions
-  std::shared_ptr<KeyTap> key_tap;      // of layers that quantize keys
-  std::shared_ptr<RowReads> row_reads;  // of layers that may leave rows out of states
-  StateReads reads;                     // as they read
+  DType state_dtype = DType::kFloat32;  // of what layers keep of single positions
+  std::shared_ptr<KeyTap> key_tap;      // null unless layers quantize keys
+  std::shared_ptr<RowReads> row_reads;  // null unless decode may leave rows of states out
+  StateReads reads;                     // what decode reads
 };
 
-// How a session's state lies.
+// The layout of a session's state.
 StateLayout LayoutOf(const StackConfig& config, const StackLayers& layers);
 
 class Stack : public DeviceModel, private Drafts {
@@ -59,14 +59,15 @@ class Stack : public DeviceModel, private Drafts {
   // Rows of logits computed at once when every position of a chunk is scored.
   static constexpr int64_t kScoreRows = 64;
 
-  // A row of the last call of Decode.
+  // Where a row of the last call of Decode was fed.
   struct FedRow {
     State* state = nullptr;
     int64_t position = 0;
-    int64_t draft = -1;  // its number among those behind another of the same state
+    int64_t draft = -1;  // its number among the call's drafts; -1: no draft
   };
 
-  // DecodeLayers written down for a number of rows. Rows that a batch lacks are of no session.
+  // A recording of DecodeLayers for a number of rows. If a batch has fewer, the remaining rows
+  // belong to no session.
   struct RecordedStep {
     int64_t rows = 0;
     std::unique_ptr<Recording> layers;
@@ -81,9 +82,9 @@ class Stack : public DeviceModel, private Drafts {
   Matrix<float> score_logits(int64_t n) const {
     return {score_logits_, {n, config_.common.vocab_size}};
   }
-  // Those that inputs_ has, from their ids.
+  // Computes the rows of inputs_ from their token ids.
   absl::Status Embed();
-  // Logits of rows first..first+out.dim(0).
+  // Logits of rows first to first + out.dim(0) - 1.
   absl::Status ComputeLogits(int64_t first, Matrix<float> out);
 
   // prefill.cc
@@ -93,21 +94,22 @@ class Stack : public DeviceModel, private Drafts {
   // decode.cc
   int64_t rows() const override { return draft_rows_; }
   absl::Status Rewind(State& state, int64_t position) override;
-  // Notes in fed_ where the rows of a call go.
+  // Sets fed_: where each row of a call will be fed.
   absl::Status PlaceRows(std::span<const DecodeRow> rows);
-  // Rows of the call and their places.
+  // Decodes rows of a call, at most config_.rows(), with their entries of fed_.
   absl::Status DecodeTile(std::span<const DecodeRow> rows, std::span<const FedRow> places,
                           Logits* logits);
-  // What the ops are told of the rows' states, of `padded` rows for each layer.
+  // The views of the rows' states for RowInputs::Set, for `padded` rows of each layer; those behind
+  // `rows` are zero.
   std::vector<std::byte> Views(std::span<const FedRow> rows, size_t padded) const;
-  // One token of each row that inputs_ has, through all layers.
+  // Takes the rows of inputs_ through the embedding and all layers.
   absl::Status DecodeLayers();
-  // The smallest recorded step that holds so many rows, or null.
+  // The smallest recorded step with at least `rows` rows; null if there is none.
   const RecordedStep* Recorded(int64_t rows) const;
 
   // prepare.cc
   absl::Status RecordSteps(int64_t decode_rows, bool record);
-  // Everything else once, as large as it gets, so that nothing grows later.
+  // Runs everything else once at its largest size, so that no memory grows later.
   absl::Status Rehearse(const Preparation& preparation);
 
   const StackLayers layers_;

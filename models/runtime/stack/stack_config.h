@@ -1,4 +1,4 @@
-// What a stack of layers of any kind has, whatever its layers are (docs/model-format.md).
+// The part of a stack's config that does not depend on its layers (docs/model-format.md).
 #ifndef TVQ_MODELS_RUNTIME_STACK_STACK_CONFIG_H_
 #define TVQ_MODELS_RUNTIME_STACK_STACK_CONFIG_H_
 
@@ -15,7 +15,7 @@ namespace tvq {
 // Names of the tensors at both ends of a model.
 struct VocabularyTensors {
   std::string embedding = "embedding.weight";
-  std::string norm = "norm";  // .weight, and .bias where there are biases
+  std::string norm = "norm";  // + ".weight", and + ".bias" if `biases`
   std::string logits = "lm_head";
   bool biases = true;
 };
@@ -32,11 +32,13 @@ struct StackConfig {
   VocabularyTensors tensors;
   double logit_scale = 1;
 
-  // Most rows of one pass through the layers; small prefill chunks do not make small decode tiles.
+  // The most rows of one pass through the layers. At least 64, so that decode tiles do not get
+  // small with small prefill chunks.
   int64_t rows() const { return std::max<int64_t>(common.prefill_chunk, 64); }
 };
 
-// The fields of config.json that all families of stacks have. `norm` is the family's to choose.
+// Reads the fields of config.json that all families of stacks have. Does not set `norm`, which the
+// family chooses.
 void ReadStackConfig(ConfigFields& fields, StackConfig* config);
 
 }  // namespace tvq

@@ -31,7 +31,7 @@ StateLayout::StateLayout(const std::vector<Kept>& layers, int64_t max_position)
 int64_t StateLayout::Bytes(int64_t tokens) const {
   const int64_t pages = Pages(tokens);
   if (pages == 0) return block_bytes_;
-  // A list is no longer than the pages that it lists.
+  // A list takes at most as many bytes as the pages in it, hence the factor 2.
   if (pages > (kMostBytes - block_bytes_) / (2 * page_bytes_)) return kMostBytes;
   return block_bytes_ + pages * page_bytes_ + ListBytes(pages);
 }

@@ -1,5 +1,6 @@
-// Where the parts of all layers lie in a session's memory: those of constant size in one block, a
-// layer behind the other, the rest in pages of kKeyValuePage positions, which hold all layers.
+// Where the parts of all layers lie in a session's memory. Parts of constant size lie in one block,
+// layer after layer. Parts that grow lie in pages of kKeyValuePage positions; a page holds these
+// positions for all layers.
 #ifndef TVQ_MODELS_RUNTIME_STACK_STATE_LAYOUT_H_
 #define TVQ_MODELS_RUNTIME_STACK_STATE_LAYOUT_H_
 
@@ -18,12 +19,12 @@ namespace tvq {
 // Immutable, hence thread-safe.
 class StateLayout {
  public:
-  // What a layer keeps; names of its sections begin with `prefix`.
+  // What a layer keeps of a session; the names of its sections begin with `prefix`.
   struct Kept {
     std::string prefix;
     const LayerParts* parts = nullptr;
   };
-  // The layers' parts must outlive it. `max_position`: of any session that has pages.
+  // The layers' parts must outlive it. `max_position`: the longest context of a session with pages.
   StateLayout(const std::vector<Kept>& layers, int64_t max_position);
 
   struct Layer {
@@ -38,22 +39,22 @@ class StateLayout {
   const std::vector<Layer>& layers() const { return layers_; }
 
   int64_t block_bytes() const { return block_bytes_; }
-  // A page's: every one has room behind the parts for a list of up to kListed pages. Where all
-  // parts are in pages the device only gets blocks of one size, which fill reserved memory to the
-  // last. Where others are not, it gets blocks of two sizes, and a gap that blocks leave may hold
-  // no page (kernels/host/slab.h). 0: nothing grows.
+  // Bytes of a page; 0 if no part grows. Behind the parts each page has room for a list of up to
+  // kListed pages. If all parts are in pages, all allocations on the device have one size and fill
+  // reserved memory completely. If not, they have two sizes, and a gap that a block leaves may be
+  // too small for a page (kernels/host/slab.h).
   int64_t page_bytes() const { return page_bytes_; }
   static constexpr int64_t kListed = 128;
-  // Memory of its own, whole pages, that a list of more than kListed pages takes; of fewer 0: the
-  // last page, which no other session has, lists them all. Doubles as they double.
+  // Bytes of the separate memory that a list of more than kListed pages takes: a power of two of
+  // pages. 0 for fewer: then the last page, which no other session shares, holds the list.
   int64_t ListBytes(int64_t pages) const;
   bool AllInPages() const { return block_bytes_ == 0 && page_bytes_ > 0; }
   int64_t list_offset() const { return list_offset_; }
   int64_t max_position() const { return max_position_; }
   int64_t Pages(int64_t tokens) const { return page_bytes_ == 0 ? 0 : PagesOf(tokens); }
 
-  // Device bytes of a state after `tokens` tokens; kMostBytes where that is more, whatever the
-  // context's limit.
+  // Device bytes of a state after `tokens` tokens, at most kMostBytes. `tokens` may be more than
+  // max_position.
   int64_t Bytes(int64_t tokens) const;
 
   // As State::Sections.

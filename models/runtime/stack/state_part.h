@@ -1,4 +1,4 @@
-// What a layer keeps of a session: a part of its state.
+// A part of a session's state, which a layer keeps.
 #ifndef TVQ_MODELS_RUNTIME_STACK_STATE_PART_H_
 #define TVQ_MODELS_RUNTIME_STACK_STATE_PART_H_
 
@@ -30,12 +30,12 @@ constexpr int64_t SizeOf(Element element) {
   }
   std::abort();
 }
-// Of float32 or bfloat16.
+// `dtype` must be float32 or bfloat16.
 constexpr Element ElementOf(DType dtype) {
   return dtype == DType::kFloat32 ? Element::kFloat32 : Element::kBFloat16;
 }
 
-// Of what shape[1] counts.
+// What shape[1] of a part counts.
 enum class Growth : uint8_t {
   kConstant,
   kRing,   // the last shape[1] positions: position p lies in slot p % shape[1]
@@ -43,20 +43,22 @@ enum class Growth : uint8_t {
 };
 
 struct StatePart {
-  std::string name;  // of its section, behind the layer's prefix
+  std::string name;  // the section's name is the layer's prefix + this
   Element element = Element::kFloat32;
   std::vector<int64_t> shape;
   Growth growth = Growth::kConstant;
-  // Of kPages: so many positions lie interleaved, number for number (kernels/ops/attention/
-  // softmax_attention.h); 1: a position's numbers lie together.
+  // For kPages: how many positions lie interleaved, number by number (kernels/ops/attention/
+  // softmax_attention.h). 1: the numbers of a position lie together.
   int64_t panel = 1;
-  // A function of the other parts: it has no section and is made when they have been loaded.
+  // Whether the part is a function of the other parts: it then has no section and is computed when
+  // they have been loaded.
   bool derived = false;
 
-  // In device memory; of kPages a page's.
+  // Bytes in device memory; for kPages, of one page.
   int64_t bytes() const { return SizeOf(element) * Product(0); }
   bool in_pages() const { return growth == Growth::kPages; }
-  // Of the section of a state at `position`, which lists positions from the oldest to the newest.
+  // The shape of the section of a state at `position`. A section has its positions from the oldest
+  // to the newest.
   std::vector<int64_t> ShapeAt(int64_t position) const {
     std::vector<int64_t> at = shape;
     if (growth == Growth::kRing) at[1] = std::min(position, shape[1]);
@@ -74,9 +76,9 @@ struct StatePart {
   }
 };
 
-// Calls copy(section, memory, bytes) for every run of bytes that are neighbours in the section of
-// `part`, which is a ring or in pages, and in memory, where each page lies `stride` bytes behind
-// the one before.
+// Calls copy(section, memory, bytes) for every run of bytes that is contiguous both in the section
+// of `part` and in memory; `section` and `memory` are its offsets in bytes. `part` is a ring or in
+// pages; in memory each page lies `stride` bytes behind the one before.
 template <typename Copy>
 void ForEachRun(const StatePart& part, int64_t position, int64_t stride, const Copy& copy) {
   const int64_t slots = part.shape[1], kept = part.ShapeAt(position)[1], oldest = position - kept;

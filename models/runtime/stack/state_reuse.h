@@ -1,4 +1,4 @@
-// Memory of states, and whether others may have it after them.
+// Allocates the memory of states, which later states may reuse or not.
 #ifndef TVQ_MODELS_RUNTIME_STACK_STATE_REUSE_H_
 #define TVQ_MODELS_RUNTIME_STACK_STATE_REUSE_H_
 
@@ -10,11 +10,11 @@
 
 namespace tvq {
 
-// A state that would take more is said to take so many: more than any device has, and far enough
-// from the largest integer.
+// The largest size in bytes that is reported for a state: more than any device has, and small
+// enough that sums do not overflow.
 inline constexpr int64_t kMostBytes = int64_t{1} << 60;
 
-// Whether a device may keep the memory that a state leaves for the next one.
+// Whether a device may keep a freed state's memory for the next state.
 enum class StateReuse : uint8_t { kReusable, kOnce };
 
 inline absl::StatusOr<Device::Reusable> AllocateState(Device& device, int64_t bytes,

@@ -20,19 +20,20 @@ class Vocabulary {
   // The device must outlive it.
   Vocabulary(const StackConfig& config, Device& device) : config_(config), device_(device) {}
 
-  // Ahead of the layers and behind them, by the same loader. What is wrong is in it.
+  // LoadEmbedding is called before the layers load, LoadLogits after them, with the same loader.
+  // Errors are in loader.status().
   void LoadEmbedding(WeightLoader& loader);
   void LoadLogits(WeightLoader& loader);
   void Reserve(int64_t rows, WorkingMemory& memory);
 
-  // INVALID_ARGUMENT for an id that is none.
+  // INVALID_ARGUMENT for an id outside the vocabulary.
   absl::Status CheckTokens(std::span<const int32_t> tokens) const;
 
-  // Tokens and positions [n] of the device to x [n, D].
+  // Computes x [n, D] from tokens and positions [n], all on the device.
   absl::Status Embed(Vector<const int32_t> tokens, Vector<const int64_t> positions,
                      Matrix<float> x) const;
-  // Rows behind the last layer, up to Reserve's, through the norm behind it, where there is one;
-  // the result may be x itself, and is valid until the next call.
+  // Applies the output norm, if there is one, to rows behind the last layer, at most as many as
+  // Reserve was given. The result may be x itself, and is valid until the next call.
   absl::StatusOr<Matrix<float>> Norm(Matrix<float> x) const;
   // out [n, vocab] of rows x [n, D] behind the last layer.
   absl::Status Logits(Matrix<float> x, Matrix<float> out) const;
@@ -42,9 +43,9 @@ class Vocabulary {
   Device& device_;
   MatrixValues loaded_;      // the embedding, until logits are loaded
   Buffer embedding_;         // [vocab, D]
-  Buffer embedding_scales_;  // [vocab], int8 alone
+  Buffer embedding_scales_;  // [vocab], int8 only
   DType embedding_dtype_ = DType::kFloat32;
-  float position_scale_ = 0;      // 0 without absolute positions
+  float position_scale_ = 0;      // 0: no absolute positions
   Buffer norm_gain_, norm_bias_;  // [D], empty without output_norm or without biases
   LinearWeight logits_;           // [vocab, D]
   Buffer logits_bias_;            // [vocab]

@@ -15,7 +15,7 @@ namespace tvq {
 
 namespace {
 
-// A finite float32 next to the largest rounds to an infinite bfloat16; int4 ends before
+// A float32 near the largest one rounds to an infinite bfloat16, and int4 has a smaller limit
 // (kernels/numbers/int4.h).
 bool Fits(float value, DType dtype) {
   if (dtype == DType::kBFloat16) return std::isfinite(ToFloat(ToBFloat16(value)));
@@ -45,7 +45,7 @@ std::vector<float> WeightLoader::Read(const std::string& name, std::vector<int64
   if (!tensor.ok()) return Fail(tensor.status());
   absl::StatusOr<std::vector<float>> values = ToFloat32(*tensor);
   if (!values.ok()) return Fail(Named(name, values.status()));
-  // Of an int8 or int4 model only matrices are: Survey checks those.
+  // In an int8 or int4 model only matrices are quantized, and Survey checks those.
   if (absl::Status s =
           CheckValues(name, *values, dtype_ == DType::kInt4 ? DType::kFloat32 : dtype_);
       !s.ok()) {
@@ -118,7 +118,7 @@ absl::Status WeightLoader::CheckValues(const std::string& name, std::span<const 
   if (absl::Status s = tvq::CheckFinite(name, values); !s.ok()) {
     return absl::Status(s.code(), absl::StrCat(source_.Where(name), ": ", s.message()));
   }
-  // All at once, which vector instructions do; then which it is.
+  // First all values at once, by vector instructions; only on failure a search for the wrong one.
   if (Fits(LargestMagnitude(values), dtype)) return absl::OkStatus();
   const auto wrong = std::find_if_not(values.begin(), values.end(),
                                       [dtype](float value) { return Fits(value, dtype); });
@@ -145,7 +145,7 @@ Buffer WeightLoader::Upload(const std::vector<float>& values) {
 
 template <typename T>
 Buffer WeightLoader::UploadRows(const HostMatrix& matrix) {
-  constexpr int64_t kTaskValues = 1 << 16;  // which stay in the second cache
+  constexpr int64_t kTaskValues = 1 << 16;  // few enough for the second-level cache
   const int64_t task_rows = std::max<int64_t>(1, kTaskValues / matrix.in);
   const auto row_bytes = static_cast<size_t>(matrix.in) * sizeof(T);
   absl::StatusOr<Buffer> buffer = device_.Allocate(static_cast<size_t>(matrix.out) * row_bytes);

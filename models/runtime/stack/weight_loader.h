@@ -1,5 +1,5 @@
-// Reads tensors and moves them to the device; the first error sticks and later calls do nothing, so
-// that loading reads as a list of tensors.
+// Reads tensors and moves them to the device. After the first error later calls do nothing, so that
+// code that loads can be a plain list of tensors.
 #ifndef TVQ_MODELS_RUNTIME_STACK_WEIGHT_LOADER_H_
 #define TVQ_MODELS_RUNTIME_STACK_WEIGHT_LOADER_H_
 
@@ -20,17 +20,17 @@
 
 namespace tvq {
 
-// A matrix of the checkpoint where it lies in host memory, checked. Valid as long as the source of
-// its values.
+// A matrix of the checkpoint, checked, and not copied: it lies in the memory of its source and is
+// valid as long as the source.
 struct MatrixValues {
   HostMatrix stored;              // without scales
   DType dtype = DType::kFloat32;  // on the device
-  std::vector<float> scales;      // of a matrix that is int8 here or there
+  std::vector<float> scales;      // if the matrix is int8, stored or on the device
 
   HostMatrix View() const;
 };
 
-// A vector of `size` that WeightLoader::Upload moved.
+// A vector of `size` numbers in a buffer that WeightLoader::Upload returned.
 inline Vector<const float> VectorOf(const Buffer& uploaded, int64_t size) {
   return {uploaded.as<const float>(), {size}};
 }
@@ -49,37 +49,39 @@ class WeightLoader {
   // The tensor as finite float32 in host memory; empty after an error.
   std::vector<float> Read(const std::string& name, std::vector<int64_t> shape);
 
-  // A matrix [rows, width] of finite values that fit what it becomes.
+  // A matrix [rows, width] of finite values that fit the dtype it will have.
   MatrixValues ReadMatrix(const std::string& name, int64_t rows, int64_t width);
-  // The same of the embedding or the logits, which are int8 beside int4: more than half of what
-  // four bits cost is theirs (docs/model-format.md).
+  // The same for the embedding or the logits, which are int8 in an int4 model: in four bits they
+  // would cause more than half of the loss (docs/model-format.md).
   MatrixValues ReadVocabularyMatrix(const std::string& name, int64_t rows, int64_t width);
 
   Buffer Upload(const std::vector<float>& values);
 
-  // As its dtype, not int4; float32 rounded to nearest even.
+  // Uploads the matrix in its dtype, which is not int4. Float32 values are rounded to nearest even.
   Buffer UploadMatrix(const MatrixValues& matrix);
 
-  // One weight of matrices below one another.
+  // Packs matrices of equal width into one weight, the rows of one below those of the other.
   LinearWeight Pack(std::initializer_list<const MatrixValues*> matrices);
   LinearWeight Pack(std::span<const HostMatrix> parts, DType dtype);
 
-  // `half_norms` [P, S]: what assigning takes off the keys' scores; empty: |key|^2 / 2.
+  // `half_norms` [P, S]: what is subtracted from the keys' scores when codes are assigned; empty:
+  // |key|^2 / 2.
   HeadKeys PackKeys(const std::vector<float>& keys, std::array<int64_t, 3> shape,
                     const std::vector<float>& half_norms = {});
 
-  // y [rows, out] = x W^T on the device, in float32, back in host memory.
+  // Computes y [rows, out] = x W^T on the device in float32, and returns it in host memory.
   std::vector<float> Project(const std::vector<float>& x, int64_t rows, const HostMatrix& matrix);
 
-  // Empty, so that functions that return a tensor can return this.
+  // Records the error. Returns an empty vector, so that a function that reads a tensor can return
+  // Fail(...).
   std::vector<float> Fail(absl::Status status);
 
  private:
   MatrixValues ReadMatrixAs(DType dtype, const std::string& name, int64_t rows, int64_t width);
   absl::StatusOr<MatrixValues> Locate(const std::string& name, int64_t rows, int64_t width);
-  // Finds a matrix's scales and what rounding changes; an error where values cannot be rounded.
+  // Finds a matrix's scales and the error of its rounding; an error if values cannot be rounded.
   absl::Status Survey(const std::string& name, MatrixValues& matrix);
-  // Names the first value that is not finite or does not fit, if there is one.
+  // An error that names the first value that is not finite or does not fit `dtype`.
   absl::Status CheckValues(const std::string& name, std::span<const float> values,
                            DType dtype) const;
   template <typename T>

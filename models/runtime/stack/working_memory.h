@@ -1,4 +1,4 @@
-// Device memory that a model computes in, taken once.
+// The device memory in which a model computes, allocated once.
 #ifndef TVQ_MODELS_RUNTIME_STACK_WORKING_MEMORY_H_
 #define TVQ_MODELS_RUNTIME_STACK_WORKING_MEMORY_H_
 
@@ -16,26 +16,26 @@ namespace tvq {
 
 inline int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Arrays of elements of 4 bytes, each from a multiple of 64 bytes on. Pointers are set when memory
-// is allocated: whatever holds them must stay where it is until then.
+// Arrays of 4-byte elements, each at a multiple of 64 bytes. Pointers are set when memory is
+// allocated: the objects that hold the pointers must not move until then.
 class WorkingMemory {
  public:
-  // An array of its own.
+  // Asks for an array that shares its memory with no other.
   template <typename T>
   void Keep(T** pointer, int64_t count) {
     kept_bytes_ += Add(kept_, pointer, count, kept_bytes_);
   }
-  // One that is in use during a layer only: layers, which run one behind the other, get the same
-  // memory.
+  // Asks for an array that is used only while the current layer runs. Layers run one after the
+  // other, so all get the same memory.
   template <typename T>
   void Share(T** pointer, int64_t count) {
     layer_bytes_ += Add(shared_, pointer, count, layer_bytes_);
     shared_bytes_ = std::max(shared_bytes_, layer_bytes_);
   }
-  // What follows is another layer's.
+  // Arrays asked for from here on belong to the next layer.
   void NextLayer() { layer_bytes_ = 0; }
 
-  // Zeroed memory for all of them, to which their pointers are set.
+  // Allocates zeroed memory for all arrays and sets their pointers.
   absl::StatusOr<Buffer> Allocate(Device& device) const {
     absl::StatusOr<Buffer> memory =
         device.Allocate(static_cast<size_t>(kept_bytes_ + shared_bytes_));

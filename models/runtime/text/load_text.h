@@ -12,13 +12,13 @@
 
 namespace tvq {
 
-// What a directory says of texts beside its tokenizer.
+// What a model directory says about texts, apart from its tokenizer.
 struct DirectoryText {
   std::optional<int32_t> begin_id;                          // put before every text; unset: none
   std::shared_ptr<const ConversationWriter> conversations;  // nullptr: no chat templates
 };
 
-// Nothing where the tokenizer is not a tokenizer.json.
+// Empty if the tokenizer is not read from a tokenizer.json.
 absl::StatusOr<DirectoryText> LoadDirectoryText(const std::string& dir, const Tokenizer& tokenizer);
 
 }  // namespace tvq

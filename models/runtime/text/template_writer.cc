@@ -11,7 +11,7 @@
 namespace tvq {
 namespace {
 
-// A byte that no text has, and the token.
+// The id between two bytes that no text has.
 std::string ShownSpecial(int32_t id) { return absl::StrCat("\xFF", id, "\xFF"); }
 
 bool IsShownSpecial(std::string_view shown) {
@@ -83,7 +83,8 @@ absl::StatusOr<ConversationWriter::Continuation> TemplateWriter::Continue(
     return std::vector<int32_t>(ids.begin() + from, ids.end());
   };
 
-  // The same text may be of other tokens: those of an answer are as the model chose them.
+  // The same text may have other tokens in the context: those of an answer are as the model chose
+  // them.
   std::string wanted;
   for (const int32_t id : context.subspan(common)) wanted += shown_[static_cast<size_t>(id)];
   const auto whole = static_cast<int64_t>(context.size());
@@ -104,7 +105,8 @@ absl::StatusOr<ConversationWriter::Continuation> TemplateWriter::Continue(
   return Continuation{static_cast<int64_t>(common), rest(common)};
 }
 
-// The ids of what `ids` show but for the first `skipped` bytes, which end within the first of them.
+// The ids of the text that `ids` show, without its first `skipped` bytes, which end within the text
+// of the first id.
 absl::StatusOr<std::vector<int32_t>> TemplateWriter::RestWithinToken(std::span<const int32_t> ids,
                                                                      size_t skipped) const {
   std::string text = shown_[static_cast<size_t>(ids.front())];
@@ -119,7 +121,7 @@ absl::StatusOr<std::vector<int32_t>> TemplateWriter::RestWithinToken(std::span<c
   if (absl::Status valid = CheckUtf8(text); !valid.ok()) return valid;
   absl::StatusOr<std::vector<int32_t>> encoded = library_->Encode(text, /*plain=*/true);
   if (!encoded.ok()) return encoded;
-  // Tokenizers that put a space before every text write another one in the midst of a text.
+  // A tokenizer that puts a space before every text adds one here, in the middle of the text.
   std::string shown;
   for (const int32_t id : *encoded) shown += shown_[static_cast<size_t>(id)];
   if (shown != text) return absl::NotFoundError("the rest cannot be written by itself");

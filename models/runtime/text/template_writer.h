@@ -1,4 +1,4 @@
-// The conversations of a directory with a tokenizer.json.
+// Writes conversations for a model with a tokenizer.json.
 #ifndef TVQ_MODELS_RUNTIME_TEXT_TEMPLATE_WRITER_H_
 #define TVQ_MODELS_RUNTIME_TEXT_TEMPLATE_WRITER_H_
 
@@ -16,7 +16,8 @@ namespace tvq {
 
 class TemplateWriter : public ConversationWriter {
  public:
-  // Errors name the file and the line of a template. Shares what it needs of the tokenizer.
+  // Errors name the file and the line of a template. Shares ownership of what it needs of the
+  // tokenizer.
   static absl::StatusOr<std::shared_ptr<const ConversationWriter>> Make(
       const TokenizerSettings& settings, const HuggingFaceTokenizer& tokenizer);
   ~TemplateWriter() override;
@@ -38,7 +39,8 @@ class TemplateWriter : public ConversationWriter {
   const TvqTextTemplates* const templates_;
   const std::vector<std::string> names_;
   const std::shared_ptr<const LibraryTokenizer> library_;
-  std::vector<std::string> shown_;  // by id: the bytes, or of a special one what no other shows
+  // By id: the bytes of the token; for a special token, bytes that no other token has.
+  std::vector<std::string> shown_;
 };
 
 }  // namespace tvq

@@ -28,7 +28,7 @@ absl::Status Wrong(const std::string& file, const std::string& field, const std:
   return absl::InvalidArgumentError(absl::StrCat(file, ": field \"", field, "\" must be ", wanted));
 }
 
-// Before one of the same name.
+// Adds a template; it replaces one of the same name.
 void Put(ChatTemplateSource source, TokenizerSettings* settings) {
   auto& all = settings->chat_templates;
   const auto same = std::find_if(all.begin(), all.end(),
@@ -40,7 +40,7 @@ void Put(ChatTemplateSource source, TokenizerSettings* settings) {
   }
 }
 
-// A string, or a list of objects with a name each.
+// Adds the templates of a field: a string, or a list of objects that each have a name.
 absl::Status PutTemplates(const json& value, const std::string& file, TokenizerSettings* settings) {
   const std::string label = absl::StrCat(file, ": chat_template");
   if (value.is_string()) {
@@ -62,7 +62,7 @@ absl::Status PutTemplates(const json& value, const std::string& file, TokenizerS
   return absl::OkStatus();
 }
 
-// Nothing if there is no such file.
+// The JSON object of a file; nullopt if there is no such file.
 absl::StatusOr<std::optional<json>> ReadObject(const std::string& path) {
   absl::StatusOr<std::string> text = ReadFile(path, kLargestSettingsBytes);
   if (absl::IsNotFound(text.status())) return std::optional<json>();
@@ -77,7 +77,7 @@ const json* Find(const json& object, const char* name) {
   return field == object.end() || field->is_null() ? nullptr : &*field;
 }
 
-// What it says is before what was read of another.
+// Reads a file of settings; what it says replaces what was read from another file before.
 absl::Status ReadSettings(const std::string& path, TokenizerSettings* settings) {
   absl::StatusOr<std::optional<json>> object = ReadObject(path);
   if (!object.ok()) return object.status();

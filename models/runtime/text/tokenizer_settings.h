@@ -1,4 +1,4 @@
-// What the files beside a tokenizer.json say of it.
+// Settings of a tokenizer from the files beside its tokenizer.json.
 #ifndef TVQ_MODELS_RUNTIME_TEXT_TOKENIZER_SETTINGS_H_
 #define TVQ_MODELS_RUNTIME_TEXT_TOKENIZER_SETTINGS_H_
 
@@ -12,7 +12,7 @@ namespace tvq {
 
 struct ChatTemplateSource {
   std::string name;
-  std::string label;  // of the file and, in JSON, the field
+  std::string label;  // for messages: the file and, in JSON, the field
   std::string source;
 };
 
@@ -24,8 +24,8 @@ struct TokenizerSettings {
 };
 
 // Reads special_tokens_map.json, tokenizer_config.json, chat_template.jinja, chat_template.json and
-// additional_chat_templates/NAME.jinja of a directory, as far as they are there. A template in a
-// file of its own is before one of the same name in tokenizer_config.json.
+// additional_chat_templates/NAME.jinja of a directory, those that there are. A template in a file
+// of its own replaces one of the same name in tokenizer_config.json.
 absl::StatusOr<TokenizerSettings> ReadTokenizerSettings(const std::string& dir);
 
 }  // namespace tvq

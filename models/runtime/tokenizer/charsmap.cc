@@ -10,9 +10,9 @@
 namespace tvq {
 namespace {
 
-// Normalizer::kMaxTrieResultsSize: the library's room for the prefixes of one text that match.
+// Normalizer::kMaxTrieResultsSize: how many matching prefixes of a text the library has room for.
 constexpr int kMostMatches = 32;
-// Keys are short sequences of characters. Bounds our recursion.
+// Limits the depth of recursion; real keys are a few characters.
 constexpr int kLongestKey = 1000;
 
 // One unit of a double array; the bit layout is Darts-clone's.
@@ -21,7 +21,7 @@ class Unit {
   explicit Unit(uint32_t bits) : bits_(bits) {}
   bool has_leaf() const { return ((bits_ >> 8) & 1) == 1; }
   uint32_t value() const { return bits_ & 0x7fffffff; }
-  uint32_t label() const { return bits_ & 0x800000ff; }  // of a value unit: no byte
+  uint32_t label() const { return bits_ & 0x800000ff; }  // of a value unit it is no byte
   uint32_t offset() const { return (bits_ >> 10) << ((bits_ & (1u << 9)) >> 6); }
 
  private:
@@ -58,8 +58,8 @@ class TrieChecker {
     return 0;
   }
 
-  // The most matches on any way down from a node; nodes may be shared (the array holds a minimal
-  // automaton), so each is visited once.
+  // The most matches on any path down from a node. Nodes may be shared (the array holds a minimal
+  // automaton), so each is visited only once.
   int Visit(size_t index, int depth) {
     if (most_matches_[index] >= 0) return most_matches_[index];
     if (most_matches_[index] == kOpen) return Fail("leads in a circle");
@@ -78,7 +78,7 @@ class TrieChecker {
       const size_t child = base ^ byte;
       if (At(child).label() == byte) most = std::max(most, Visit(child, depth + 1));
     }
-    // The root's own leaf, an empty key, is never asked for.
+    // The root's own leaf is an empty key, which the library never looks up.
     if (unit.has_leaf() && index != 0) {
       ++most;
       if (At(base).value() >= strings_size_) {

@@ -11,11 +11,11 @@
 namespace tvq {
 namespace {
 
-// The text form of a sequence that is no text: its ids, 0 .. count - 1, in decimal, separated by
+// For sequences that are not text: their ids, 0 .. count - 1, are written in decimal, separated by
 // spaces.
 class DecimalTokenizer : public TableTokenizer {
  public:
-  // `type` and `unit`, what an id is called, are literals.
+  // `type`, and `unit`, the word for an id in messages, are string literals.
   DecimalTokenizer(TokenTable table, int64_t vocab_size, std::string_view type, const char* unit)
       : TableTokenizer(std::move(table), vocab_size), type_(type), unit_(unit) {}
 

@@ -11,8 +11,8 @@
 namespace tvq {
 namespace {
 
-// Tokens that were added behind a model's vocabulary, such as one for padding, may stand in its
-// file.
+// A tokenizer.json may have up to so many ids beyond the model's vocabulary, such as an added token
+// for padding.
 constexpr uint64_t kMostOfNoModel = 256;
 
 std::string_view ViewOf(const TvqText& text) { return {text.data, text.size}; }

@@ -1,4 +1,4 @@
-// A directory's tokenizer.json.
+// The tokenizer of a tokenizer.json.
 #ifndef TVQ_MODELS_RUNTIME_TOKENIZER_HUGGING_FACE_TOKENIZER_H_
 #define TVQ_MODELS_RUNTIME_TOKENIZER_HUGGING_FACE_TOKENIZER_H_
 
@@ -14,8 +14,8 @@
 
 namespace tvq {
 
-// Encodes and decodes as Hugging Face's `tokenizers` does: special tokens that a text spells become
-// special, and are left out of decoded text.
+// Encodes and decodes as Hugging Face's `tokenizers` does: text that spells a special token becomes
+// that token, and special tokens are left out of decoded text.
 class HuggingFaceTokenizer : public TableTokenizer {
  public:
   // `source` names the file in messages.
@@ -33,9 +33,9 @@ class HuggingFaceTokenizer : public TableTokenizer {
   const std::shared_ptr<const LibraryTokenizer>& library() const { return library_; }
 
  private:
-  // What a token has beside its bytes.
+  // By id, what a token has beside its bytes.
   struct Forms {
-    std::vector<std::string> first;  // empty: as later ones, all of them
+    std::vector<std::string> first;  // FirstTokenBytes; empty if they never differ from TokenBytes
     std::vector<bool> run_byte;
   };
 

@@ -10,7 +10,7 @@
 namespace tvq {
 namespace {
 
-// Nothing of what is no character.
+// The UTF-8 of a code point; nullopt if it is no character.
 std::optional<std::string> Utf8(uint32_t number) {
   const auto byte = [](uint32_t value) { return static_cast<char>(value); };
   const auto rest = [&](int shift) { return byte(0x80 | (number >> shift & 0x3F)); };
@@ -22,8 +22,8 @@ std::optional<std::string> Utf8(uint32_t number) {
   return std::string{byte(0xF0 | number >> 18), rest(12), rest(6), rest(0)};
 }
 
-// The bytes of an escape, what follows its backslash being at the start of `text`, and takes them
-// from there.
+// The bytes of an escape. `text` begins behind its backslash; removes the rest of the escape from
+// `text`.
 std::optional<std::string> TakeEscape(std::string_view* text, bool is_bytes) {
   if (text->empty()) return std::nullopt;
   const char kind = text->front();

@@ -9,7 +9,7 @@
 namespace tvq {
 
 // The bytes of a Python literal as repr writes it: 'text' or "text", whose bytes are its UTF-8, or
-// b'bytes'. INVALID_ARGUMENT for anything else, a surrogate included.
+// b'bytes'. INVALID_ARGUMENT for anything else, and for a surrogate.
 absl::StatusOr<std::string> ParsePythonLiteral(std::string_view literal);
 
 }  // namespace tvq

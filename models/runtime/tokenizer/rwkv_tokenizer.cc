@@ -21,7 +21,7 @@ struct Token {
 
 class RwkvTokenizer : public TableTokenizer {
  public:
-  // `tokens` in the order of their bytes, each of them once.
+  // `tokens` are sorted by their bytes, without duplicates.
   RwkvTokenizer(TokenTable table, int64_t vocab_size, std::vector<Token> tokens)
       : TableTokenizer(std::move(table), vocab_size), tokens_(std::move(tokens)) {}
 
@@ -48,7 +48,7 @@ class RwkvTokenizer : public TableTokenizer {
   // The longest token that `text` begins with.
   const Token* Longest(std::string_view text) const {
     const Token* longest = nullptr;
-    auto from = tokens_.begin(), to = tokens_.end();  // that begin with what was read
+    auto from = tokens_.begin(), to = tokens_.end();  // the tokens that begin with text[0..n)
     for (size_t n = 0; n < text.size() && from != to; ++n) {
       const auto byte_of = [n](const Token& token) {
         return n < token.bytes.size() ? static_cast<unsigned char>(token.bytes[n]) : -1;
@@ -64,7 +64,7 @@ class RwkvTokenizer : public TableTokenizer {
   const std::vector<Token> tokens_;
 };
 
-// The number that `text` is.
+// The number that `text` spells in decimal; nullopt if it is none, or is negative.
 std::optional<int64_t> Number(std::string_view text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -19,7 +19,7 @@ using Field = WireReader::Field;
 using Piece = SentencePieceModel::Piece;
 using PieceType = SentencePieceModel::PieceType;
 
-// PrefixMatcher's room for the user-defined symbols that match at one place.
+// How many user-defined symbols that match at one place PrefixMatcher has room for.
 constexpr size_t kMostNested = 64;
 
 class ModelReader {
@@ -136,7 +136,8 @@ class ModelReader {
     });
   }
 
-  // How many user-defined symbols begin one another: sorted, they are a stack.
+  // Checks how many user-defined symbols are prefixes of one another: in sorted order they form a
+  // stack.
   absl::Status CheckNesting() const {
     std::vector<std::string_view> symbols;
     for (const Piece& piece : model_.pieces) {

@@ -10,8 +10,8 @@
 
 namespace tvq {
 
-// What we need of a SentencePiece .model file to turn ids into text. (Text to ids is the
-// library's.)
+// The part of a SentencePiece .model file that turns ids into text. (The library turns text into
+// ids.)
 struct SentencePieceModel {
   // As sentencepiece_model.proto numbers them.
   enum class PieceType { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
@@ -25,11 +25,11 @@ struct SentencePieceModel {
   std::string unknown_surface = " \xE2\x81\x87 ";  // U+2047 between spaces, the format's default
 };
 
-// Reads the protocol buffer, and refuses what would make libsentencepiece read or write out of
-// bounds or stop the process, for the library trusts its models: broken framing, pieces that are
-// empty or hold a zero byte, scores that are not finite, a normalization table whose links lead
-// outside it or in circles. What the library itself refuses (duplicates, no unknown piece, ...) is
-// left to it. INVALID_ARGUMENT naming `source` and the offset or piece.
+// Reads the protocol buffer. libsentencepiece trusts its models, so this refuses what would make it
+// read or write out of bounds or stop the process: broken framing, pieces that are empty or hold a
+// zero byte, scores that are not finite, a normalization table whose links lead outside it or in
+// circles. It does not check what the library itself refuses (duplicates, no unknown piece, ...).
+// INVALID_ARGUMENT naming `source` and the offset or piece.
 absl::StatusOr<SentencePieceModel> ParseSentencePieceModel(std::string_view model,
                                                            std::string_view source);
 

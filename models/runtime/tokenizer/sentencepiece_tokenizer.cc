@@ -82,7 +82,7 @@ class SentencePieceTokenizer : public TableTokenizer {
   size_t TokenBegin(std::string_view text, size_t index) const override {
     const size_t begin = std::min(processor_->PieceBegin(text, index), text.size());
     if (!has_space_) return begin;
-    // Spaces that the model's rules drop may stand before what became unknown.
+    // Before the text that became unknown there may be spaces that the model's rules drop.
     const size_t character = text.find_first_not_of(' ', begin);
     return character == std::string_view::npos ? begin : character;
   }
@@ -130,7 +130,7 @@ absl::StatusOr<TokenTable> MakeTable(const SentencePieceModel& model, const std:
   return table;
 }
 
-// The piece that stands for what no other piece does.
+// The id of the unknown piece.
 std::optional<int32_t> UnknownPiece(const SentencePieceModel& model) {
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     if (model.pieces[id].type == SentencePieceModel::PieceType::kUnknown) {

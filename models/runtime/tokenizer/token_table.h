@@ -31,8 +31,8 @@ class TokenTable {
   std::vector<Entry> entries_;
 };
 
-// The half of a tokenizer that a table answers. Ids from the table's end to vocab_size have no
-// text.
+// A base of tokenizers, with the methods that need only a table of tokens. Ids from the table's end
+// to vocab_size have no text.
 class TableTokenizer : public Tokenizer {
  public:
   TableTokenizer(TokenTable table, int64_t vocab_size)

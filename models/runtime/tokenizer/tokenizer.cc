@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kLargestFileBytes = 64 << 20;  // a tokenizer.json of 256 Ki tokens has 33 MB
 
-// Types that are made of a file.
+// Types of tokenizers that are made from a file.
 constexpr struct {
   std::string_view type;
   absl::StatusOr<std::unique_ptr<Tokenizer>> (*make)(std::string_view content,

@@ -1,7 +1,7 @@
 #ifndef TVQ_MODELS_RUNTIME_TOKENIZER_TYPES_H_
 #define TVQ_MODELS_RUNTIME_TOKENIZER_TYPES_H_
 
-// One maker for each type LoadTokenizer knows. Each checks that its ids fit config.vocab_size.
+// One function for each type of tokenizer. Each checks that its ids fit config.vocab_size.
 
 #include <memory>
 #include <string>
@@ -16,10 +16,10 @@ namespace tvq {
 // id = byte + 3; 0 pad, 1 end, 2 unknown.
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeBytesTokenizer(const CommonConfig& config);
 
-// `list` is the content of a character file: UTF-8, one character (code point) a line, the line \n
-// for a newline, ids from tokenizer.first_id on in the order of lines. A character that is not
-// listed becomes config.unk_token_id, or is an error if there is none. `source` names the file in
-// messages.
+// `list` is the content of a character file: UTF-8, one character (code point) on each line, and
+// the line \n for a newline. Ids count from tokenizer.first_id in the order of lines. A character
+// that is not listed becomes config.unk_token_id, or is an error if there is none. `source` names
+// the file in messages.
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharactersTokenizer(std::string_view list,
                                                                    std::string_view source,
                                                                    const CommonConfig& config);
@@ -40,9 +40,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeHuggingFaceTokenizer(std::string_
                                                                     std::string_view source,
                                                                     const CommonConfig& config);
 
-// `list` is the content of an RWKV vocabulary: an id, a literal of Python's (str or bytes) and its
-// length in bytes a line. The longest token that fits is taken, from the start of a text to its
-// end. `source` names the file in messages.
+// `list` is the content of an RWKV vocabulary: each line has an id, a Python literal (str or bytes)
+// and its length in bytes. Encoding goes from the start of a text to its end and always takes the
+// longest token that fits. `source` names the file in messages.
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeRwkvTokenizer(std::string_view list,
                                                              std::string_view source,
                                                              const CommonConfig& config);

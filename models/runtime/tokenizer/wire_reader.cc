@@ -31,7 +31,7 @@ bool WireReader::Read(size_t& at, Field& field) const {
       return true;
     }
   }
-  return false;  // groups, and numbers that mean nothing
+  return false;  // groups, and wire types that do not exist
 }
 
 bool WireReader::Varint(size_t& at, uint64_t& value) const {

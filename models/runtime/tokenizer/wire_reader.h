@@ -7,9 +7,9 @@
 
 namespace tvq {
 
-// Walks the fields of one protocol buffer message in its wire form
-// (protobuf.dev/programming-guides/encoding). It needs no generated code and no protobuf library,
-// of which the process may hold another version.
+// Walks the fields of one protocol buffer message in its wire format
+// (protobuf.dev/programming-guides/encoding). It needs no generated code and no protobuf library:
+// the process may already hold another version of that.
 class WireReader {
  public:
   enum class Type { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
@@ -25,11 +25,12 @@ class WireReader {
   explicit WireReader(std::string_view message, size_t offset = 0)
       : message_(message), base_(offset) {}
 
-  // False at the end of the message, and at what is not a field: then !ok().
+  // Reads the next field. False at the end of the message, and if the bytes are no field: then
+  // !ok().
   bool Next(Field& field);
 
   bool ok() const { return ok_; }
-  // Of the next field, or of the one that is broken.
+  // The offset in the file of the next field, or of the one that is broken.
   size_t offset() const { return base_ + at_; }
   // Where a field's bytes begin in the file.
   size_t OffsetOf(const Field& field) const {

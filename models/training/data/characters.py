@@ -9,12 +9,12 @@ import numpy as np
 from models.training.data.token_ids import id_type
 
 PAD, END, UNKNOWN, FIRST_ID = 0, 1, 2, 3
-RARE = 10  # a character that the training data hold fewer times is unknown
+RARE = 10  # a character that occurs fewer times in the training data is unknown
 
 
 class Characters:
-    """Ids from `first_id` in the order of the list; every other character is UNKNOWN. ValueError if a character would
-    have that id."""
+    """Characters have ids from `first_id` on, in the order of the list; every other character is UNKNOWN. ValueError if a
+    character would have the id of UNKNOWN."""
 
     def __init__(self, characters: List[str], first_id: int = FIRST_ID):
         if first_id < FIRST_ID:
@@ -52,5 +52,5 @@ class Characters:
         return np.array([self.ids.get(character, UNKNOWN) for character in text], dtype=self.dtype)
 
     def decode(self, ids) -> str:
-        """Ids before the first character's have no text."""
+        """The text of ids. Ids before that of the first character have no text."""
         return "".join(self.characters[number - self.first_id] for number in map(int, ids) if number >= self.first_id)

@@ -1,9 +1,9 @@
-"""The rules of couplets, as shares of pairs that keep them: what is said of a model's answers is said of people's too.
+"""The rules of couplets, as shares of pairs that keep them, for a model's answers as well as for people's.
 
-Length: both lines have as many characters. Repetition: where one line has the same character twice, so has the other at the
-same places. No echo: no character of the first line comes again in the second; punctuation may. Tones: in modern Mandarin
-the first and second tone are level, the third and fourth oblique. The first line ends oblique and the second level; at the
-second, fourth and every further even place, and at the end, the lines have opposite tones.
+Length: both lines have the same number of characters. Repetition: if one line has the same character at two places, so has the
+other at these places. No echo: no character of the first line comes again in the second, except punctuation. Tones: in modern
+Mandarin the first and second tone are level, the third and fourth oblique. The first line ends oblique and the second level; at
+the second, fourth and every further even place, and at the end, the lines have opposite tones.
 """
 
 import bz2
@@ -20,8 +20,8 @@ Tones = Dict[str, bool]
 
 
 def read_tones(path) -> Tones:
-    """Unicode's Unihan_Readings.txt, also as .bz2 (Debian: unicode-data). The first kMandarin reading of a character counts;
-    without a tone mark it has no entry. ValueError where the file has no such readings."""
+    """Reads Unicode's Unihan_Readings.txt, also as .bz2 (Debian: unicode-data). The first kMandarin reading of a character
+    counts; if it has no tone mark, the character has no entry. ValueError if the file has no such readings."""
     path, tones = pathlib.Path(path), {}
     with bz2.open(path, "rt", encoding="utf-8") if path.suffix == ".bz2" else open(path, encoding="utf-8") as file:
         for line in file:
@@ -36,7 +36,7 @@ def read_tones(path) -> Tones:
 
 
 def keeps_repetition(first: str, second: str) -> bool:
-    """Of lines of equal length: the same places hold equal characters."""
+    """Whether two lines of equal length have repeated characters at the same places."""
     return [first.index(c) for c in first] == [second.index(c) for c in second]
 
 
@@ -45,13 +45,13 @@ def echoes(first: str, second: str) -> bool:
 
 
 def ends_in_tone(first: str, second: str, tones: Tones) -> Optional[bool]:
-    """Whether the first line ends oblique and the second level. None where a tone is not known."""
+    """Whether the first line ends oblique and the second level. None if a tone is not known."""
     last = tones.get(first[-1:]), tones.get(second[-1:])
     return None if None in last else last == (OBLIQUE, LEVEL)
 
 
 def opposite_tones(first: str, second: str, tones: Tones) -> Optional[float]:
-    """Of lines of equal length: the part of even places, and of the end, with opposite tones. None where none is known."""
+    """The share of even places, and of the end, where two lines of equal length have opposite tones. None if no tone is known."""
     places = sorted({*range(1, len(first), 2), len(first) - 1})
     pairs = [(tones.get(first[n]), tones.get(second[n])) for n in places]
     known = [a != b for a, b in pairs if a is not None and b is not None]
@@ -59,7 +59,7 @@ def opposite_tones(first: str, second: str, tones: Tones) -> Optional[float]:
 
 
 class Kept(NamedTuple):
-    """Shares, 0 to 1. Repetition and opposite tones are of the pairs of equal length. None: nothing to count."""
+    """Shares, 0 to 1. Repetition and opposite tones count only pairs of equal length. None: there was nothing to count."""
 
     length: float
     repetition: Optional[float]

@@ -20,8 +20,8 @@ from models.training.data.sequences import Sequences, begin_at_frequencies
 from models.training.generate import sample
 
 SEPARATOR = "\n"
-HELD_OUT = 2000  # pairs kept from training to choose the best checkpoint by
-EVALUATION_TOKENS = 8192  # of a batch
+HELD_OUT = 2000  # pairs kept out of training, to choose the best checkpoint
+EVALUATION_TOKENS = 8192  # tokens of a batch
 EMBEDDING_SCALE = 0.25  # standard deviation at the start
 
 Pair = Tuple[str, str]
@@ -86,8 +86,8 @@ class Couplets:
         return Sequences(self.groups, self.batch_tokens, seed, drop_first=True)
 
     def prepare(self, model) -> None:
-        """Begins at the characters' frequencies. Embeddings are also the rows of the logits: large ones would have every
-        character predict itself at first."""
+        """Sets the logits' bias by the characters' frequencies. Makes the embeddings small: they are also the rows of the logits,
+        and with large ones every character would predict itself at first."""
         counts = sum(np.bincount(group.ravel(), minlength=len(self.characters)) for group in self.groups)
         begin_at_frequencies(model, counts)
         with torch.no_grad():
@@ -99,9 +99,9 @@ class Couplets:
 
 @torch.no_grad()
 def second_lines(model, characters: Characters, pairs: List[Pair]) -> dict:
-    """How well second lines are predicted from the first ones.
+    """How well second lines are predicted from first lines.
 
-    nats: mean over the characters of second lines; nats_with_end: the end-of-sequence id behind each counted too.
+    nats: mean over the characters of second lines; nats_with_end: the same with the end-of-sequence id behind each line.
     """
     was_training = model.training
     model.eval()

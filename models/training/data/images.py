@@ -13,19 +13,19 @@ import torch.nn.functional as F
 
 from models.training.data.sequences import Sequences, begin_at_frequencies
 
-HELD_OUT = 1000  # images kept from training to choose the best checkpoint by, of fewer than 10,000 a tenth, at least one
-VALIDATED = 200  # of them looked at each time
-EVALUATION_IMAGES = {"cpu": 8, "cuda": 100}  # of a batch
+HELD_OUT = 1000  # images kept out of training, to choose the best checkpoint; of fewer than 10,000 a tenth, at least one
+VALIDATED = 200  # how many of them each validation uses
+EVALUATION_IMAGES = {"cpu": 8, "cuda": 100}  # images of a batch
 EMBEDDING_SCALE = 0.25  # standard deviation at the start
 
 
-IDX = b"\0\0\x08"  # an idx file of bytes begins so; the number of its dimensions follows
+IDX = b"\0\0\x08"  # the beginning of an idx file of bytes; the number of its dimensions follows
 
 
 def read_images(path, shape=None) -> np.ndarray:
-    """[n, height, width] or [n, height, width, channels] uint8, of an idx file, or of bytes without a header where the
-    shape of an image (height, width, channels) is given; .xz is unpacked. ValueError names the file, also where its header
-    has another shape than the one given."""
+    """-> [n, height, width] or [n, height, width, channels] uint8, from an idx file, or from bytes without a header if the shape
+    of an image (height, width, channels) is given; .xz is unpacked. ValueError names the file, also if its header has another
+    shape than the one given."""
     path = pathlib.Path(path)
     with lzma.open(path) if path.suffix == ".xz" else open(path, "rb") as file:
         raw = file.read()
@@ -45,7 +45,7 @@ def read_images(path, shape=None) -> np.ndarray:
 
 
 def shape_of(tokenizer: dict):
-    """Of an image, from a config's tokenizer."""
+    """The shape of an image, from a config's tokenizer."""
     return tokenizer["height"], tokenizer["width"], tokenizer["channels"]
 
 
@@ -69,7 +69,7 @@ def sequences_of(images: np.ndarray, levels: int) -> np.ndarray:
 
 
 class Images:
-    """The task: training images, and images held out from them. ValueError for levels that bytes have not."""
+    """The task: training images, and images held out from them. ValueError unless there are 1 to 256 levels."""
 
     unit = "bits per dimension"
     stages = (0.0,)
@@ -95,8 +95,8 @@ class Images:
         return Sequences([self.training], self.batch_tokens, seed)
 
     def prepare(self, model) -> None:
-        """Levels begin as points of a smooth curve: near levels have near embeddings, so what is learned of one holds for
-        its neighbours, and few examples do for the many levels that are rare."""
+        """Sets the embeddings of levels to points of a smooth curve: near levels have near embeddings. So what is learned about a
+        level holds for its neighbours, and the many rare levels need few examples."""
         begin_at_frequencies(model, np.bincount(self.training.ravel(), minlength=self.levels + 1))
         width = model.config.d_model
         random = torch.Generator().manual_seed(0)
@@ -113,7 +113,7 @@ class Images:
 
 @torch.no_grad()
 def image_bits(model, sequences: np.ndarray, batch: Optional[int] = None) -> np.ndarray:
-    """Bits per dimension of each image: minus the mean of log2 of its pixels' probabilities. So many of a `batch` at a time."""
+    """Bits per dimension of each image: minus the mean of log2 of its pixels' probabilities. `batch` images at a time."""
     was_training, device = model.training, model.lm_head.bias.device
     batch = batch or EVALUATION_IMAGES.get(device.type, 8)
     model.eval()

@@ -1,10 +1,10 @@
-"""Two tasks that ask for memory alone: to repeat a sequence, and to know again what belonged to a key long ago.
+"""Two tasks that need only memory: to repeat a sequence, and to recall which value belonged to a key long ago.
 
     0 x1 .. xn 0 x1 .. xn                       copy: random symbols, and the same ones again
     0 k1 v1 .. kP vP  filler  kj vj .. ki vi    recall: pairs of keys and values, noise, and the keys asked for again
 
-Nothing but the second part of each can be predicted, and of recall the values alone: only that counts in the loss. Batches
-are made as they are needed, from a random state of their own.
+Only the second part of each can be predicted, and in recall only its values: only these count in the loss. Batches are made when
+they are needed, from a random state of their own.
 """
 
 import math
@@ -16,14 +16,14 @@ import torch
 from models.training.data.batch import Batch
 
 BEGIN = 0
-ANSWERS = 256  # of an evaluation, at least: a share of them has a standard error of at most 3.2%
+ANSWERS = 256  # the least number of answers of an evaluation: a share of them has a standard error of at most 3.2%
 EVALUATION_SEED = 7
 SEGMENT = 1024  # tokens of a sequence at a time, a multiple of every granule in use
 ROWS = 16  # sequences at a time
 
 
 class Asked(NamedTuple):
-    """Rows of a task, and from which target on a row is asked for what was there before."""
+    """Rows of a task, and which targets ask for something that came before."""
 
     tokens: np.ndarray  # [B, T+1]
     targets: slice  # of tokens[:, 1:]
@@ -49,7 +49,7 @@ class Made:
 
 @torch.no_grad()
 def wrong(model, asked: Asked) -> float:
-    """The share of what is asked for that is not the most likely token."""
+    """The share of the targets asked for that the model does not find the most likely token."""
     was_training = model.training
     model.eval()
     tokens = torch.from_numpy(asked.tokens.astype(np.int64)).to(model.lm_head.bias.device)
@@ -59,7 +59,7 @@ def wrong(model, asked: Asked) -> float:
 
 
 def most_likely(model, tokens: torch.Tensor) -> torch.Tensor:
-    """The likeliest token after each of tokens [B, T], the context carried from segment to segment."""
+    """The most likely token after each of tokens [B, T]; the context is carried from segment to segment."""
     state, found = model.initial_state(len(tokens)), []
     for segment in tokens.split(SEGMENT, 1):
         output = model(segment, state)
@@ -69,7 +69,7 @@ def most_likely(model, tokens: torch.Tensor) -> torch.Tensor:
 
 
 class MemoryTask:
-    """What both have in common as tasks of models.training.train. Every batch has one length, and is not padded."""
+    """What both tasks share as tasks of models.training.train. The rows of a batch have one length and no padding."""
 
     stages = (0.0,)
     size = math.inf
@@ -88,7 +88,7 @@ class MemoryTask:
 
 
 class Copy(MemoryTask):
-    """Sequences of `longest` / 2 to `longest` of `symbols` symbols."""
+    """Sequences of `longest` / 2 to `longest` tokens out of `symbols` symbols."""
 
     unit = "of the repeated symbols wrong"
 
@@ -117,7 +117,7 @@ class Recall(MemoryTask):
     """Pairs of different keys and any values, asked for again after 10 to `farthest` tokens of noise. An evaluation has
     `pairs` of them.
 
-    There are few different tokens, so that a small model finds out within minutes what it is asked for.
+    There are few different tokens, so that a small model learns the task within minutes.
     """
 
     unit = "of the values wrong"
@@ -142,18 +142,18 @@ class Recall(MemoryTask):
         return Asked(tokens, slice(2 * pairs + distance + 1, None, 2))  # the target behind every key
 
     def make(self, random, tokens: int) -> Asked:
-        """1 to `pairs` pairs: of few it is found out first what is asked."""
+        """Makes rows of 1 to `pairs` pairs: with few pairs a model learns first what is asked."""
         pairs, distance = log_uniform(random, 1, self.pairs), log_uniform(random, self.nearest, self.farthest)
         return self.rows(random, max(1, tokens // (4 * pairs + distance)), distance, pairs)
 
     def distances(self, farthest=None):
-        """Those that an evaluation asks for: 10, 20, 50, 100 and so on."""
+        """The distances of an evaluation: 10, 20, 50, 100 and so on."""
         farthest = farthest or self.farthest
         steps = (step * power for power in (10 ** n for n in range(1, 10)) for step in (1, 2, 5))
         return [distance for distance in steps if self.nearest <= distance <= farthest]
 
     def wrong_at(self, model, distance: int, pairs=None) -> float:
-        """The share of the values that are wrong."""
+        """The share of values that are wrong at this distance."""
         random, pairs = np.random.default_rng([EVALUATION_SEED, distance]), pairs or self.pairs
         return wrong(model, self.rows(random, -(-ANSWERS // pairs), distance, pairs))
 

@@ -1,4 +1,4 @@
-"""Batches of independent short sequences. A row of a batch is one sequence, so none can see another."""
+"""Batches of independent short sequences. A row of a batch is one sequence, so no sequence can see another."""
 
 from typing import List
 
@@ -9,10 +9,10 @@ from models.training.data.batch import Batch
 
 
 class Sequences:
-    """Endless shuffled passes over sequences in groups of equal length: a batch is of one group, so nothing is padded.
+    """Endless shuffled passes over groups of sequences of equal length. A batch is from one group, so nothing is padded.
 
-    groups: arrays [n, T+1], a row being a sequence. A batch has about `tokens` tokens; the last of a group may be
-    smaller. With `drop_first`, half of the batches go without the rows' first token.
+    groups: arrays [n, T+1]; each row is a sequence. A batch has about `tokens` tokens; the last of a group may be smaller. With
+    `drop_first`, half of the batches lack the rows' first token.
     """
 
     def __init__(self, groups: List[np.ndarray], tokens: int, seed: int, drop_first: bool = False):
@@ -23,7 +23,7 @@ class Sequences:
         self.epoch, self.index, self.plan = 0, 0, None
 
     def _plan(self):
-        """The batches of this pass, a function of the seed and the pass alone: [(group, rows, whether to drop)]."""
+        """The batches of this pass, which depend on the seed and the pass alone: [(group, rows, whether to drop)]."""
         random = np.random.Generator(np.random.PCG64([self.seed, self.epoch]))
         plan = []
         for number, group in enumerate(self.groups):
@@ -51,7 +51,7 @@ class Sequences:
 
 
 def begin_at_frequencies(model, counts: np.ndarray) -> None:
-    """Sets the logits' bias so that, were there nothing else, ids had their frequencies in the training data."""
+    """Sets the logits' bias so that without other contributions each id would have its frequency in the training data."""
     chances = torch.from_numpy((counts + 0.5) / (counts + 0.5).sum()).float()
     with torch.no_grad():
         model.lm_head.bias.copy_(chances.log() / model.config.logit_scale)

@@ -1,4 +1,4 @@
-"""Text as token ids, SentencePiece's (by its command line tools) or bytes, and streams of segments for training."""
+"""Text as token ids, by SentencePiece (its command line tools) or as bytes, and streams of segments for training."""
 
 import hashlib
 import pathlib
@@ -57,7 +57,7 @@ class Pieces:
 
 
 class Bytes:
-    """The bytes tokenizer of docs/model-format.md: an id a byte, after pad, end and unknown."""
+    """The bytes tokenizer of docs/model-format.md: one id for each byte, after pad, end and unknown."""
 
     FIRST, SIZE = 3, 259
     end, newline = 1, FIRST + 10
@@ -122,7 +122,7 @@ class Streams:
         return (number, offset + int(breaks[0]) + 1, True) if len(breaks) else (number, 0, False)
 
     def next(self) -> Batch:
-        """The context of a batch is its group."""
+        """The next batch. Its context is the number of its group."""
         group = self.turn
         self.turn = (self.turn + 1) % len(self.places)
         places = self.places[group]
@@ -174,7 +174,7 @@ class Text:
         """Nothing about the model follows from the data."""
 
     def validate(self, model) -> float:
-        """Of the first tokens of every validation document."""
+        """Measures the first tokens of every validation document."""
         bits = size = 0.0
         for document in self.validation:
             ids = document[:self.validate_tokens + 1]

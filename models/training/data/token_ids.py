@@ -1,4 +1,4 @@
-"""How token ids are kept: in the smaller of two types."""
+"""How token ids are stored: in the smaller of two integer types that holds them."""
 
 import numpy as np
 

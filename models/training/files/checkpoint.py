@@ -1,4 +1,4 @@
-"""Checkpoints of a training run: everything needed to go on as if nothing had happened, written atomically."""
+"""Checkpoints of a training run, written atomically: everything that is needed to continue as if it had not stopped."""
 
 import os
 import pathlib
@@ -7,7 +7,7 @@ import torch
 
 
 def save(path, content: dict) -> None:
-    """After a crash at any moment `path` holds the old content or the new, whole."""
+    """Writes so that after a crash at any moment `path` holds either all of the old content or all of the new."""
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
@@ -19,8 +19,9 @@ def save(path, content: dict) -> None:
 
 
 def load(path) -> dict:
-    """Our own files hold Python objects (random states) beside tensors; newer PyTorch must be told to allow that."""
+    """Reads a checkpoint. Our files hold Python objects (random states) beside tensors: newer PyTorch must be told to allow
+    that."""
     try:
         return torch.load(path, map_location="cpu", weights_only=False)
-    except TypeError:  # PyTorch 1.12 and older know no weights_only
+    except TypeError:  # PyTorch 1.12 and older do not have weights_only
         return torch.load(path, map_location="cpu")

@@ -23,7 +23,7 @@ class CheckpointError(ValueError):
 
 
 def find_checkpoint(path) -> pathlib.Path:
-    """The msgpack file of the latest step in a folder; `path` may also be one checkpoint itself."""
+    """The msgpack file of the latest step in a folder; `path` may also be a checkpoint itself."""
     path = pathlib.Path(path)
     if path.is_file():
         return path
@@ -65,7 +65,7 @@ def load_checkpoint(file) -> dict:
 
 def _decode_extension(code: int, data: bytes):
     if code not in (EXT_ARRAY, EXT_SCALAR):
-        return None  # complex numbers and foreign types: no parameter is one
+        return None  # complex numbers and unknown types, which no parameter has
     fields = msgpack.unpackb(data, raw=False)
     if not isinstance(fields, (list, tuple)) or len(fields) != 3:
         raise CheckpointError("an array without shape, dtype and bytes")

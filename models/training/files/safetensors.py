@@ -35,14 +35,14 @@ class BFloat16:
 
 
 def save(path, tensors: Dict[str, object], metadata: Dict[str, str] = None) -> None:
-    """Writes numpy arrays and BFloat16 in order of name; the file appears whole or not at all."""
+    """Writes numpy arrays and BFloat16, sorted by name. The file appears complete or not at all."""
     header, chunks, at = {}, [], 0
     checksums = header["__metadata__"] = dict(metadata or {})
     for name in sorted(tensors):
         value = tensors[name]
         array = value.bits if isinstance(value, BFloat16) else value
         dtype = "BF16" if isinstance(value, BFloat16) else name_of_dtype(name, array)
-        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # no copy of what may be large
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # without a copy: it may be large
         header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [at, at + len(data)]}
         checksums[f"crc32.{name}"] = f"{zlib.crc32(data):08x}"
         chunks.append(data)

@@ -1,7 +1,7 @@
 """Attention over quantized keys: the block-parallel linear form, and the quadratic form it must equal.
 
-score(i, j) = q_i . k_j, causal, k_j a codeword. Within the reach, i - j <= M, a score depends on the distance as well
-(position_bias.py). Beyond it a score depends on j through its code alone, so older values enter as their mean by code, with
+score(i, j) = q_i . k_j, causal; k_j is a codeword. Within the reach, i - j <= M, a score depends on the distance as well
+(position_bias.py). Beyond it a score depends on j through its code alone. So older values enter as one mean for each code, with
 the logarithm of their number as a bias (Transformer-VQ, Lingle 2023, theorem 3.7). Their keys get no gradient that way.
 """
 
@@ -13,8 +13,8 @@ import torch
 from models.training.units.position_bias import at_least_float32, by_block
 
 
-# A score whose weight is 0 beside any other, in every precision. Finite: a softmax that takes a row piece by piece makes
-# exp(-inf - -inf) of a piece without any position.
+# The score of a position that may not be seen: its softmax weight is 0 in every precision. It is finite, since a softmax that
+# reads a row piece by piece would compute exp(-inf - -inf) for a piece without any visible position.
 NOT_THERE = -1e9
 
 
@@ -39,16 +39,16 @@ def initial_state(batch: int, config, dtype=torch.float32, device=None) -> Layer
 
 
 def recent_blocks(config) -> int:
-    """Blocks before the current one that its first position can reach into."""
+    """How many blocks before the current one its first position can reach."""
     return math.ceil(config.mem_len / config.block_len)
 
 
 def block_attention(query, bias, codes, keys, values, codebook, state: LayerState, config, use_accumulator: bool = True):
-    """All blocks of a segment at once.
+    """Computes all blocks of a segment at once.
 
-    query [B, H, T, K] meets all keys, bias is of position_bias.py, codes [B, G, T], keys [B, G, T, K] quantized, values
-    [B, G, T, V], codebook [G, S, K], T a multiple of L. Returns ([B, H, T, V], the state after the segment). Without the
-    accumulator, position i sees i - M..i only.
+    query [B, H, T, K] is multiplied with all keys, bias is a class of position_bias.py, codes [B, G, T], keys [B, G, T, K] are
+    quantized, values [B, G, T, V], codebook [G, S, K], T is a multiple of L. Returns ([B, H, T, V], the state after the segment).
+    Without the accumulator, position i sees only i - M..i.
     """
     length, reach, n_code = config.block_len, config.mem_len, config.n_code
     batch, heads, tokens, _ = query.shape
@@ -68,7 +68,7 @@ def block_attention(query, bias, codes, keys, values, codebook, state: LayerStat
     recent = bias.blocks(groups, length)(content, lambda: torch.cat(keys_at, -2))
     recent = recent + recent_mask(all_codes, blocks, before, length, reach, n_code, use_accumulator)[:, :, None]
 
-    # All positions before those: one row per code, of what had retired before each block.
+    # All earlier positions: one row per code, with what had retired before each block.
     member = (all_codes[:, :, :blocks, :, None] == torch.arange(n_code, device=codes.device)).to(values.dtype)
     added = member.transpose(-1, -2) @ all_values[:, :, 0, :blocks]  # [B, G, n, S, V]
     sums = sums_before(added) + state.acc_sum[:, :, None].to(values.dtype)
@@ -113,11 +113,11 @@ def sums_before(added: torch.Tensor) -> torch.Tensor:
 
 
 def dense_attention(query, bias, keys, values, config, rows: int, use_accumulator: bool = True):
-    """The definition, a score for every pair of positions: of the last T of n positions to all before them and themselves,
-    so many `rows` of scores at a time.
+    """The definition, with a score for every pair of positions. The last T of n positions attend to themselves and all before
+    them; `rows` rows of scores are computed at a time.
 
-    query [B, H, T, K] meets all keys, bias is of position_bias.py, keys [B, G, n, K], values [B, G, n, V]. Returns
-    [B, H, T, V]. Without the accumulator, position i sees i - M..i only.
+    query [B, H, T, K] is multiplied with all keys, bias is a class of position_bias.py, keys [B, G, n, K], values [B, G, n, V].
+    Returns [B, H, T, V]. Without the accumulator, position i sees only i - M..i.
     """
     share = config.n_head // config.n_kv_head
     keys, values = keys.repeat_interleave(share, 1), values.repeat_interleave(share, 1)
@@ -135,6 +135,6 @@ def dense_attention(query, bias, keys, values, config, rows: int, use_accumulato
 
 
 def mask(begin: int, end: int, seen: int, reach, device) -> torch.Tensor:
-    """Which of positions 0..seen-1 each of begin..end-1 may not look at. [end - begin, seen]"""
+    """Which of the positions 0..seen-1 each of the positions begin..end-1 may not see. [end - begin, seen]"""
     distance = torch.arange(begin, end, device=device)[:, None] - torch.arange(seen, device=device)
     return (distance < 0) if reach is None else (distance < 0) | (distance > reach)

@@ -25,7 +25,7 @@ class EncoderUnit(Unit):
         raise ValueError("an encoder reads whole sequences: it has no state and predicts no next token")
 
     def mix(self, normed, values, state, codes, use_accumulator) -> Mixed:
-        """In training the quadratic form, which gives keys a gradient; else the linear one, which gives them none."""
+        """Uses the quadratic form in training, which gives keys a gradient; else the linear form, which gives them none."""
         scale = self.config.d_k ** -0.25
         query = rms(heads(self.q_proj(normed), self.config.n_head)) * scale
         keys = rms(heads(self.k_proj(normed), self.config.n_kv_head)) * scale
@@ -43,7 +43,7 @@ class EncoderUnit(Unit):
 
 
 def quadratic_form(query, keys, values) -> torch.Tensor:
-    """The definition, a weight for every pair of positions. [B, H, T, K], [B, G, T, K], [B, G, T, V] -> [B, H, T, V]"""
+    """The definition, with a weight for every pair of positions. [B, H, T, K], [B, G, T, K], [B, G, T, V] -> [B, H, T, V]"""
     share = query.shape[1] // keys.shape[1]
     keys, values = keys.repeat_interleave(share, 1), values.repeat_interleave(share, 1)
     return (query @ keys.transpose(-1, -2)).softmax(-1) @ values

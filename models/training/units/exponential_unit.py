@@ -1,11 +1,11 @@
-"""Two kinds of features that come near softmax attention, whose weight of a query and a key is exp(q . k).
+"""Two kinds of features that approximate softmax attention, in which a query and a key have the weight exp(q . k).
 
     soft codebook    f(q)_s = exp(q . C_s)    g(k)_s = softmax_s(-|k - C_s|^2 / (2 sigma^2))    F = S
     Performer        f(q)_s = exp(q . P_s)    g(k)_s = exp(k . P_s - |k|^2 / 2)
 
 The first sees keys as a mixture of Gaussians around codes; hard quantization without a positional bias is its limit for
 sigma -> 0. The second (Choromanski et al. 2021, lemma 1) is softmax attention in the limit of ever more rows P_s of
-independent standard normal numbers, its error falling as their number to the power of -1/2.
+independent standard normal numbers; its error falls as their number to the power of -1/2.
 """
 
 import torch
@@ -17,7 +17,7 @@ from models.training.units.unit import rms
 
 
 class ExponentialUnit(FeatureUnit):
-    """Queries and keys of fixed length, as the softmax kinds have them: exp(q . k) is then softmax attention's weight."""
+    """Queries and keys have a fixed length, as in the softmax kinds, so that exp(q . k) is the weight of softmax attention."""
 
     def maps(self, query, keys, before):
         scale = self.config.d_k ** -0.25
@@ -25,7 +25,7 @@ class ExponentialUnit(FeatureUnit):
         return exponentials(rms(query) * scale, rows, reached(features, before)), features, seen
 
     def key_features(self, keys):
-        """-> what queries meet [G, F, K], g(k) [B, G, T, F], what after_step wants"""
+        """-> the rows that queries are multiplied with [G, F, K], g(k) [B, G, T, F], what after_step takes"""
         raise NotImplementedError
 
 
@@ -60,15 +60,15 @@ class PerformerUnit(ExponentialUnit):
 
 
 def reached(features: torch.Tensor, before=None) -> torch.Tensor:
-    """Which features a key up to each position has: above 0, here or in `before` [B, G, F]. [B, G, T, F] -> the same, bool"""
+    """Which features some key up to each position has: above 0, here or in `before` [B, G, F]. [B, G, T, F] -> the same, bool"""
     so_far = (features > 0).to(torch.uint8).cummax(2).values.bool()
     return so_far if before is None else so_far | (before > 0)[:, :, None]
 
 
 def exponentials(query: torch.Tensor, rows: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-    """exp(q . row), less its maximum over the rows that are seen, and 0 of the others, which have no weight: were the maximum
-    that of all rows, one that no key is near could leave nothing but zeros. [B, H, T, K], [G, F, K], [B, G, T, F]
-    -> [B, H, T, F]"""
+    """exp(q . row - m) for rows that are seen, and 0 for the others, which have no weight; m is the maximum of q . row over the
+    rows that are seen. With the maximum over all rows, a row that no key is near could make all others 0.
+    [B, H, T, K], [G, F, K], [B, G, T, F] -> [B, H, T, F]"""
     groups = rows.shape[0]
     scores = query.unflatten(1, (groups, -1)) @ rows[:, None].transpose(-1, -2)  # [B, G, Q, T, F]
     scores = scores.masked_fill(~seen[:, :, None], float("-inf"))

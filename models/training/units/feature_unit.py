@@ -14,7 +14,7 @@ from models.training.config import ModelConfig
 from models.training.units.attention import sums_before
 from models.training.units.unit import Mixed, Unit, heads, linear
 
-BLOCK = 64  # positions, where the config has no block_len
+BLOCK = 64  # positions, if the config has no block_len
 
 
 class FeatureState(NamedTuple):
@@ -23,7 +23,7 @@ class FeatureState(NamedTuple):
 
 
 class FeatureUnit(Unit):
-    """A subclass says how many features there are and what they are; it is called without autocast."""
+    """A subclass defines how many features there are and how they are computed; it is called without autocast."""
 
     def __init__(self, config: ModelConfig):
         super().__init__(config)
@@ -35,8 +35,8 @@ class FeatureUnit(Unit):
         raise NotImplementedError
 
     def maps(self, query, keys, before):
-        """query [B, H, T, K], keys [B, G, T, K], before b of what was before them [B, G, F], or None of nothing
-        -> f(q) [B, H, T, F], g(k) [B, G, T, F], what after_step wants. A factor common to a query's features cancels."""
+        """query [B, H, T, K], keys [B, G, T, K], before: b of all earlier positions [B, G, F], or None if there are none
+        -> f(q) [B, H, T, F], g(k) [B, G, T, F], what after_step takes. A factor common to all features of a query cancels."""
         raise NotImplementedError
 
     def initial_state(self, batch, dtype=torch.float32, device=None) -> FeatureState:
@@ -46,7 +46,7 @@ class FeatureUnit(Unit):
                             torch.zeros(*shape, dtype=dtype, device=device))
 
     def mix(self, normed, values, state, codes, use_accumulator) -> Mixed:
-        """There are no codes and no reach."""
+        """Ignores `codes` and `use_accumulator`: there are no codes and no reach."""
         query, keys = heads(self.q_proj(normed), self.config.n_head), heads(self.k_proj(normed), self.config.n_kv_head)
         exact = torch.float64 if normed.dtype == torch.float64 else torch.float32
         with torch.autocast(normed.device.type, enabled=False):  # sums of thousands of addends
@@ -71,7 +71,7 @@ def elu_plus_one(x: torch.Tensor) -> torch.Tensor:
 
 
 def quadratic_form(query, keys, values) -> torch.Tensor:
-    """The definition, a weight for every pair of positions. [B, H, T, F], [B, G, T, F], [B, G, T, V] -> [B, H, T, V]"""
+    """The definition, with a weight for every pair of positions. [B, H, T, F], [B, G, T, F], [B, G, T, V] -> [B, H, T, V]"""
     share = query.shape[1] // keys.shape[1]
     keys, values = keys.repeat_interleave(share, 1), values.repeat_interleave(share, 1)
     weights = (query @ keys.transpose(-1, -2)).tril()
@@ -79,9 +79,10 @@ def quadratic_form(query, keys, values) -> torch.Tensor:
 
 
 def block_form(query, keys, values, state: FeatureState, length: int):
-    """All blocks of a segment at once, each to the sums of what was before it and to itself. Shapes as above.
+    """Computes all blocks of a segment at once. Each block attends to the sums of all positions before it, and to itself.
+    Shapes as above.
 
-    Returns ([B, H, T, V], the state after the segment). Positions that fill up the last block have keys of zero.
+    Returns ([B, H, T, V], the state after the segment). Positions that pad the last block have keys of zero.
     """
     batch, groups, tokens, _ = keys.shape
     share, padding = query.shape[1] // groups, -tokens % length
@@ -100,7 +101,7 @@ def block_form(query, keys, values, state: FeatureState, length: int):
     numerator = weights @ values + query @ before[:, :, None]
     denominator = weights.sum(-1) + (query * before_keys[:, :, None, :, None]).sum(-1)
 
-    def whole(x):  # [B, G, Q, n, L, ...] -> [B, H, T, ...], before the division: nothing divides by a filler's zero
+    def whole(x):  # [B, G, Q, n, L, ...] -> [B, H, T, ...], before the division, so that no padding divides by zero
         return x.reshape(batch, groups * share, tokens + padding, *x.shape[5:])[:, :, :tokens]
 
     output = whole(numerator) / whole(denominator)[..., None]

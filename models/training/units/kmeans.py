@@ -1,15 +1,15 @@
-"""k-means with spread-out beginnings (Arthur and Vassilvitskii 2007), of keys into codes."""
+"""k-means of keys into codes, with spread-out first centres (k-means++, Arthur and Vassilvitskii 2007)."""
 
 from typing import NamedTuple
 
 import torch
 
-ROWS = 8192  # distances of so many keys at a time
+ROWS = 8192  # keys whose distances are computed at a time
 
 
 class Clusters(NamedTuple):
     centres: torch.Tensor  # [S, K]
-    sizes: torch.Tensor  # [S], keys of each
+    sizes: torch.Tensor  # [S], the number of keys of each centre
     distance: float  # mean squared distance of a key to its centre
 
 
@@ -24,13 +24,13 @@ def kmeans(keys: torch.Tensor, n_code: int, rounds: int, generator) -> Clusters:
         sums = torch.zeros_like(centres).index_add_(0, nearest, keys)
         centres = sums / sizes.clamp(min=1)[:, None].to(keys.dtype)
         empty = (sizes == 0).nonzero()[:, 0]
-        centres[empty] = keys[distance.argsort(descending=True)[:len(empty)]]  # they begin anew at the worst keys
+        centres[empty] = keys[distance.argsort(descending=True)[:len(empty)]]  # they move to the worst served keys
     nearest, distance = assign(keys, centres)
     return Clusters(centres, torch.bincount(nearest, minlength=n_code), float(distance.mean()))
 
 
 def spread_out(keys: torch.Tensor, n_code: int, generator) -> torch.Tensor:
-    """Keys picked one by one, each with a chance that grows with its squared distance to those picked before."""
+    """Picks keys one by one, each with a chance proportional to its squared distance to the nearest key picked before."""
     picks = [int(torch.randint(len(keys), (), generator=generator))]
     distance = (keys - keys[picks[0]]).square().sum(-1)
     while len(picks) < n_code:

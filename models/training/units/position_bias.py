@@ -1,8 +1,7 @@
 """How scores of positions within the reach M depend on the distance d = i - j (docs/mathematics.md).
 
-A class here turns the scores of a window's last positions by their keys, as they are beyond the reach, into those with the
-bias. It is called with content [..., R, W], the scores of the window's last R positions, and a function that gives the W
-positions' keys [..., W, K].
+A class here adds the bias to scores. It is called with content [..., R, W], the scores of the window's last R positions without
+the bias, as they are beyond the reach, and with a function that gives the keys of the W positions [..., W, K].
 """
 
 from typing import NamedTuple
@@ -66,7 +65,7 @@ class Rotated(NamedTuple):
         return self._replace(query=by_block(self.query, groups, length))
 
     def far(self) -> torch.Tensor:
-        """The queries that keys beyond the reach are met with as they are."""
+        """The queries turned by -M: multiplied with keys that are not turned, they give the scores beyond the reach."""
         return rotated(self.query, torch.full((1,), -self.reach, device=self.query.device), self.wavelength)
 
     def __call__(self, content: torch.Tensor, keys) -> torch.Tensor:

@@ -1,13 +1,13 @@
-"""The codebook of one layer: straight-through keys, learned by exponential moving averages.
+"""The codebook of one layer, learned by exponential moving averages; gradients pass straight through to the keys.
 
-Codes nobody uses are revived: they move onto random keys of the current batch. A new codebook has all counts at
+Codes that no key uses are revived: they move onto random keys of the current batch. A new codebook has all counts at
 zero, so the first batch places every code.
 """
 
 import torch
 from torch import nn
 
-MIN_COUNT = 0.01  # of the definition C = c_sum / max(c_count, 0.01)
+MIN_COUNT = 0.01  # from the definition C = c_sum / max(c_count, 0.01)
 
 
 class Quantizer(nn.Module):
@@ -16,7 +16,7 @@ class Quantizer(nn.Module):
     def __init__(self, n_kv_head: int, n_code: int, d_k: int, decay: float = 0.99):
         super().__init__()
         self.decay = decay
-        # Counts are tokens per update in the long run; a code is dead below this part of the mean count.
+        # A count approaches the tokens of its code per update; below this part of the mean count a code is dead.
         self.dead_below = 1.0 / 64
         self.revive_at = 1.0 / 8
         scale = MIN_COUNT * d_k ** -0.25
@@ -54,7 +54,7 @@ class Quantizer(nn.Module):
 
     @torch.no_grad()
     def update_shares(self, keys: torch.Tensor, shares: torch.Tensor, generator=None) -> torch.Tensor:
-        """The same where a key belongs to several codes: shares [B, G, T, S]."""
+        """The same for keys that belong to several codes, by shares [B, G, T, S]."""
         keys = keys.detach().float()
         shares = shares.to(keys.dtype)
         self.sum.mul_(self.decay).add_((shares.transpose(-1, -2) @ keys).sum(0), alpha=1 - self.decay)
@@ -62,7 +62,7 @@ class Quantizer(nn.Module):
         return self._revive(keys, generator)
 
     def _revive(self, keys: torch.Tensor, generator) -> torch.Tensor:
-        """Draws a key for every code and gives it to the dead ones: shapes that do not depend on how many are."""
+        """Draws a key for every code but gives it only to dead ones, so that shapes do not depend on how many are dead."""
         batch, groups, tokens, _ = keys.shape
         mean_count = batch * tokens / self.sum.shape[1]
         dead = self.count < self.dead_below * mean_count  # [G, S]

@@ -1,4 +1,4 @@
-"""What the softmax kinds share: queries and keys of fixed length, and what tells distances within the reach M apart."""
+"""What the softmax kinds share: queries and keys of fixed length, and the positional bias within the reach M."""
 
 import torch
 from torch import nn
@@ -25,7 +25,7 @@ class RelativeUnit(Unit):
             self.distance_bias = nn.Parameter(torch.zeros(config.n_head, config.mem_len + 1))  # by distance 0..M
 
     def project(self, normed):
-        """-> queries that meet the keys of all positions [B, H, T, K]; the bias of those within reach; keys [B, G, T, K]"""
+        """-> queries for the keys of all positions [B, H, T, K]; the bias for positions within reach; keys [B, G, T, K]"""
         config = self.config
         scale = config.d_k ** -0.25
         query = rms(heads(self.q_proj(normed), config.n_head)) * scale

@@ -1,6 +1,6 @@
-"""Softmax attention over every key there ever was: the unit of Transformer-VQ without its quantization.
+"""Softmax attention over all keys of the context: the unit of Transformer-VQ without its quantization.
 
-score(i, j) = q_i . k_j, causal; otherwise for i - j <= M (position_bias.py). The state grows.
+score(i, j) = q_i . k_j, causal, with a bias for i - j <= M (position_bias.py). The state grows.
 """
 
 from typing import NamedTuple
@@ -11,11 +11,11 @@ from models.training.units.attention import dense_attention
 from models.training.units.relative_unit import RelativeUnit
 from models.training.units.unit import Mixed
 
-QUERIES = 512  # of one product: bounds the scores held at a time
+QUERIES = 512  # queries of one product; limits the scores in memory at a time
 
 
 class KeyValueState(NamedTuple):
-    """Every position so far, n of them."""
+    """The keys and values of all n positions so far."""
 
     key: torch.Tensor  # [B, G, n, K]
     value: torch.Tensor  # [B, G, n, V]
@@ -28,7 +28,7 @@ class SoftmaxUnit(RelativeUnit):
                              torch.zeros(batch, groups, 0, self.config.d_v, dtype=dtype, device=device))
 
     def mix(self, normed, values, state, codes, use_accumulator) -> Mixed:
-        """There are no codes; without the accumulator, position i sees i - M..i only."""
+        """Ignores `codes`; without the accumulator, position i sees only i - M..i."""
         query, bias, keys = self.project(normed)
         if state is not None:
             keys = torch.cat([state.key.to(keys.dtype), keys], 2)

@@ -3,8 +3,8 @@
     gated      x~ = norm(x)    y = x + (attention(x~, silu(x~ Wv)) * silu(x~ Wg)) Wo
     standard   x~ = LayerNorm(x)    y = x + attention(x~, x~ Wv) Wo    z = y + gelu(LayerNorm(y) W1 + b1) W2 + b2
 
-A kind of attention is a subclass (`vq_unit.py`). It registers its own parameters, under the names of
-docs/model-format.md, and says what its state is; nothing outside it looks into that.
+A kind of attention is a subclass (such as `vq_unit.py`). It registers its own parameters, under the names of
+docs/model-format.md, and defines its state, which no other code looks into.
 """
 
 from typing import Any, NamedTuple, Optional, Union
@@ -63,25 +63,25 @@ def norm_of(config: ModelConfig) -> nn.Module:
 
 
 class Mixed(NamedTuple):
-    """What attention gives back."""
+    """What attention returns."""
 
     output: torch.Tensor  # [B, H, T, V]
     state: Optional[Any]  # a NamedTuple of tensors, first axis B; None in the quadratic form
     auxiliary: Union[torch.Tensor, float] = 0.0  # the kind's own loss
-    seen: Any = None  # what after_step wants; without gradient
+    seen: Any = None  # what after_step takes; without gradient
 
 
 class Unit(nn.Module):
-    """One layer, pre-norm, residual. A kind of attention implements initial_state, mix and, if it likes, after_step."""
+    """One layer, pre-norm, residual. A kind of attention implements initial_state, mix and optionally after_step."""
 
-    causal = True  # no position looks at later ones
+    causal = True  # no position sees later ones
 
     def __init__(self, config: ModelConfig):
         super().__init__()
         self.config = config
         width = config.d_model
         self.gated = config.block == "gated"
-        self.dropout = nn.Dropout(0.0)  # of what a branch adds to x; training sets the chance
+        self.dropout = nn.Dropout(0.0)  # applied to what a branch adds to x; training sets the chance
         self.norm = norm_of(config)
         self.v_proj = linear(width, config.n_kv_head * config.d_v)
         if self.gated:
@@ -94,7 +94,7 @@ class Unit(nn.Module):
 
     @staticmethod
     def granule(config: ModelConfig) -> int:
-        """A segment whose length is a multiple of it leaves a state behind; others are padded and leave none."""
+        """After a segment whose length is a multiple of the granule there is a state; others are padded and give none."""
         return 1
 
     def initial_state(self, batch: int, dtype=torch.float32, device=None):
@@ -106,8 +106,8 @@ class Unit(nn.Module):
         raise NotImplementedError
 
     def after_step(self, seen, generator) -> Union[torch.Tensor, int]:
-        """Called after each optimizer step with what `mix` saw. Returns how many codes were revived, without waiting for a
-        device to have counted them."""
+        """Called after each optimizer step with Mixed.seen. Returns how many codes were revived, without waiting for the device
+        to count them."""
         return 0
 
     def forward(self, x, state, codes=None, use_accumulator=True):

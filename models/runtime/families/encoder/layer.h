@@ -22,18 +22,18 @@ class EncoderLayer {
   EncoderLayer(const TransformerConfig& config, Device& device, std::shared_ptr<KeyTap> tap,
                int64_t layer);
 
-  // As Layer's.
+  // As Layer's methods of these names.
   void Load(WeightLoader& loader);
   void Reserve(int64_t rows, WorkingMemory& memory);
 
-  // Of what a text collects in a layer.
+  // Bytes of what a text collects in a layer.
   static int64_t CollectedBytes(const TransformerConfig& config);
 
-  // Adds the rows' keys and values to what `state` holds of the layer, nothing before its first
-  // row. Projects as Attend does again: kept between them, queries, keys and values would take
-  // several times the memory of the rows.
+  // Adds the rows' keys and values to what `state` has collected in this layer; before the layer's
+  // first row that must be all zero. Both Collect and Attend project the rows: to keep queries,
+  // keys and values in between would take several times the memory of the rows.
   absl::Status Collect(const EncodingState& state, const LayerRows& rows);
-  // Adds to the rows: attends to all that `state` holds.
+  // Attends to all that `state` has collected, and adds the result to the rows.
   absl::Status Attend(const EncodingState& state, const LayerRows& rows);
 
  private:
@@ -57,7 +57,7 @@ class EncoderLayer {
   const int64_t sum_bytes_;
   Projection projection_;
   HeadKeys codebook_;              // C [G, S, K]
-  std::unique_ptr<MlpLayer> mlp_;  // of a standard block
+  std::unique_ptr<MlpLayer> mlp_;  // null unless the block is a standard one
   float *q_ = nullptr, *k_ = nullptr, *code_scores_ = nullptr;
   int32_t* codes_ = nullptr;
 };

@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Model>> EncoderModel::Create(const TransformerCon
   return model;
 }
 
-// The longest piece of a text once, so that nothing grows later.
+// Runs the longest piece of a text once, so that no memory grows later.
 absl::Status EncoderModel::Prepare(const Preparation&) {
   if (device_->host_memory()) return absl::OkStatus();
   const int64_t longest = config_.common.max_position, chunk = config_.common.prefill_chunk;

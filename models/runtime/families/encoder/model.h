@@ -1,4 +1,5 @@
-// A model that encodes texts: a whole text through one layer after the other, in both directions.
+// A model that encodes texts. All tokens of a text go through a layer before the next layer runs,
+// so that attention sees both directions.
 #ifndef TVQ_MODELS_RUNTIME_FAMILIES_ENCODER_MODEL_H_
 #define TVQ_MODELS_RUNTIME_FAMILIES_ENCODER_MODEL_H_
 
@@ -30,7 +31,7 @@ class EncoderModel : public DeviceModel, private Encoder {
   int64_t StateBytes(int64_t tokens) const override {
     return EncodingState::Bytes(config_.d_model, collected_bytes_, tokens);
   }
-  // A text keeps nothing.
+  // A session keeps nothing of a text.
   std::vector<SectionInfo> StateSections(int64_t) const override { return {}; }
   absl::Status Prepare(const Preparation& preparation) override;
   absl::StatusOr<std::unique_ptr<State>> NewState() override {
@@ -46,7 +47,7 @@ class EncoderModel : public DeviceModel, private Encoder {
   EncoderModel(const TransformerConfig& config, std::unique_ptr<Tokenizer> tokenizer,
                const LoadOptions& options);
 
-  // Encoder's.
+  // The methods of Encoder.
   int64_t width() const override { return config_.d_model; }
   int64_t Rows(int64_t tokens) const override { return passes() * tokens; }
   absl::Status Begin(State& state, std::span<const int32_t> tokens) override;
@@ -56,9 +57,9 @@ class EncoderModel : public DeviceModel, private Encoder {
   std::unique_ptr<EncodingState> NewText(StateReuse reuse) {
     return std::make_unique<EncodingState>(*device_, config_.d_model, collected_bytes_, reuse);
   }
-  // A layer collects its sums of a text first.
+  // Two for each layer: it collects, then it attends.
   int64_t passes() const { return 2 * std::ssize(layers_); }
-  // The next n rows of a pass.
+  // Computes the next n rows of the current pass.
   absl::Status EncodeRows(EncodingState& encoding, int64_t n);
   absl::Status EmbedRows(const EncodingState& encoding, Matrix<float> out);
 

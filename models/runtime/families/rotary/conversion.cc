@@ -17,17 +17,17 @@ namespace {
 // Far above any context that a model is trained with.
 constexpr int64_t kMostTrained = int64_t{1} << 22;
 
-// How a key/value head remembers.
+// How a key/value head keeps its past: by all its keys, or by a ring of so many positions.
 struct Kept {
   bool grows = false;
   int64_t ring = 0;
   auto operator<=>(const Kept&) const = default;
 };
 
-// Of heads that are listed one by one, by layer and head.
+// The heads that config.json lists one by one, by layer and head.
 using Listed = std::map<std::array<int64_t, 2>, Kept>;
 
-// The heads that a field lists.
+// Adds the heads that a field lists to `listed`.
 absl::Status List(const Config& object, std::string_view field, const RotaryConfig& model,
                   const Kept& kept, Listed& listed) {
   const auto heads = object.Pairs(field, model.n_layer, model.attention.kv_heads);
@@ -41,7 +41,8 @@ absl::Status List(const Config& object, std::string_view field, const RotaryConf
   return absl::OkStatus();
 }
 
-// A length of rings, which the context that the model was trained with holds.
+// Reads a length of rings, which may not be longer than the context that the model was trained
+// with.
 void ReadRing(ConfigFields& fields, int64_t trained, int64_t* ring) {
   fields.Int("ring", ring, kRingStep, trained);
   fields.Require(*ring % kRingStep == 0, "ring", *ring,

@@ -1,4 +1,4 @@
-// How a model was converted to a constant state, or to one of which most is: the object
+// How a model was converted so that all of its state, or most of it, is constant: the object
 // `conversion` of its config.json (docs/model-format.md).
 #ifndef TVQ_MODELS_RUNTIME_FAMILIES_ROTARY_CONVERSION_H_
 #define TVQ_MODELS_RUNTIME_FAMILIES_ROTARY_CONVERSION_H_
@@ -16,9 +16,9 @@ namespace tvq {
 struct Conversion {
   int64_t codes = 0;                           // S of every key/value head
   int64_t trained_context = 0;                 // positions
-  std::vector<std::vector<RingGroup>> groups;  // of each layer, shortest rings first, then pages
+  std::vector<std::vector<RingGroup>> groups;  // by layer; shortest rings first, then pages
 
-  // Rings of this many positions are there; ascending.
+  // The lengths of all rings, ascending.
   std::vector<int64_t> Rings() const;
 };
 

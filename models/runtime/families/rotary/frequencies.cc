@@ -34,7 +34,7 @@ absl::StatusOr<Scaling> ReadScaling(const Config& rope) {
   if (!type.ok()) return type.status();
   Scaling scaling;
   ConfigFields fields(rope);
-  // Images have three positions a token; of text the three are one.
+  // "mrope": tokens of images have three positions, which are equal for text.
   if (*type == "default" || *type == "mrope") return scaling;
   if (*type != "linear" && *type != "llama3") {
     return absl::InvalidArgumentError(
@@ -59,7 +59,7 @@ absl::StatusOr<Scaling> ReadScaling(const Config& rope) {
   return scaling;
 }
 
-// In float32 throughout, in the order of transformers' own.
+// Computes in float32, in the same order as the transformers library.
 float Scaled(const Scaling& scaling, float frequency) {
   const auto factor = static_cast<float>(scaling.factor);
   if (scaling.type == Scaling::Type::kDefault) return frequency;

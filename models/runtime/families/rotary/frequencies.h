@@ -10,11 +10,11 @@
 
 namespace tvq {
 
-// Of heads of `head` numbers, those of a part of them where partial_rotary_factor says so:
-// theta^(-2i/R) in float32, as transformers has them, scaled as "linear" (all by one factor) or
-// "llama3" (the low ones by it, those between smoothly: transformers, modeling_rope_utils.py). Both
-// forms of the fields: rope_parameters, and rope_theta with rope_scaling. INVALID_ARGUMENT for
-// another type, naming it.
+// The frequencies [R/2] for heads of `head` numbers, of which R are turned: all, or a part if there
+// is a partial_rotary_factor. They are theta^(-2i/R) in float32, as in the transformers library.
+// The type "linear" divides all by one factor; "llama3" divides only the low ones, with a smooth
+// transition (transformers, modeling_rope_utils.py). Reads both forms of the fields:
+// rope_parameters, and rope_theta with rope_scaling. INVALID_ARGUMENT for another type, naming it.
 absl::StatusOr<std::vector<float>> ReadFrequencies(const Config& config, int64_t head);
 
 }  // namespace tvq

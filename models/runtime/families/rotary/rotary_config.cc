@@ -13,8 +13,8 @@
 namespace tvq {
 namespace {
 
-// Fields that other models have and that change what is computed. A null is none; a switch that is
-// off and a factor of 1 are let through.
+// Refuses fields of other models that change what is computed. A field that is null, a switch that
+// is off and a factor of 1 are accepted.
 void RefuseOthers(ConfigFields& fields) {
   for (const char* name : {"quantization_config",
                            "num_local_experts",
@@ -45,7 +45,7 @@ void RefuseOthers(ConfigFields& fields) {
     fields.Bool(name, &on);
     fields.Require(!on, name, on, "be false: models with it are not supported");
   }
-  // Some are trained without a mask, to make vectors of texts.
+  // Some models are trained without a causal mask, to make vectors of texts.
   fields.Require(fields.config().Bool("is_causal", true).value_or(true), "is_causal", 0,
                  "be true: models that look ahead are not supported");
   for (const char* name : {"embedding_multiplier", "attention_multiplier", "residual_multiplier",
@@ -61,7 +61,7 @@ void ReadShape(ConfigFields& fields, const RotaryFamily& family, RotaryConfig& c
   fields.Int("intermediate_size", &c.d_ff, 1, kMaxDim);
   fields.Int("num_hidden_layers", &c.n_layer, 1, kMaxLayers);
   fields.Int("num_attention_heads", &attention.heads, 1, kMaxDim);
-  // A null is none, and not a field that was left out.
+  // If the field is null, the number is that of query heads; if it is absent, the family's default.
   const bool kv_heads_are_left_out =
       family.kv_heads > 0 && !fields.config().Null("num_key_value_heads");
   fields.Int("num_key_value_heads", &attention.kv_heads, 1, kMaxDim,
@@ -98,14 +98,13 @@ void ReadOptions(ConfigFields& fields, const RotaryFamily& family, RotaryConfig&
   if (family.mlp_bias_field) fields.Bool("mlp_bias", &c.mlp_biases);
 }
 
-// Layers that look back no further than a window are not supported; contexts that are no longer
-// are.
+// Reads the sliding window. Windows are not supported, but contexts no longer than one are.
 void ReadWindow(ConfigFields& fields, const RotaryFamily& family, RotaryConfig& c) {
   using Window = RotaryFamily::Window;
   if (family.window == Window::kNone) return;
   bool on = family.window == Window::kField;
   if (family.window == Window::kSwitch) fields.Bool("use_sliding_window", &on);
-  // A null is none, and not a field that was left out.
+  // A null means that there is no window; an absent field has the family's default.
   if (on && fields.config().Null("sliding_window")) on = false;
   if (on) fields.Int("sliding_window", &c.window, 1, int64_t{1} << 40, family.sliding_window);
 }
@@ -121,7 +120,7 @@ absl::Status CheckLayerTypes(const Config& config) {
                                                  ", must be full_attention throughout"));
 }
 
-// No tensor has the size of what is refused here (ParseTransformerConfig).
+// Limits sizes that no tensor of the checkpoint has.
 void LimitSizes(ConfigFields& fields, const RotaryConfig& c) {
   const RotaryAttentionConfig& a = c.attention;
   fields.LimitSize("prefill_chunk, num_attention_heads and head_dim", c.rows(),

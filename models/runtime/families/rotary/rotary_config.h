@@ -13,17 +13,17 @@
 
 namespace tvq {
 
-// In what the families differ, and what fields are where config.json leaves them out.
+// The differences between the families, and their defaults of fields that config.json leaves out.
 struct RotaryFamily {
   enum class Biases : uint8_t {
     kNone,
-    kField,  // of all projections of attention, where attention_bias is true
+    kField,  // all projections of attention have one if attention_bias is true
     kQueriesKeysValues,
   };
   enum class Window : uint8_t {
     kNone,
-    kField,   // where sliding_window is a number
-    kSwitch,  // where use_sliding_window is true, too
+    kField,   // if sliding_window is not null
+    kSwitch,  // if also use_sliding_window is true
   };
   Biases biases = Biases::kNone;
   bool mlp_bias_field = false;
@@ -40,12 +40,12 @@ struct RotaryConfig : StackConfig {
   int64_t d_ff = 0;
   bool mlp_biases = false;
   RotaryAttentionConfig attention;
-  std::vector<float> frequencies;  // [R/2], angle per position
-  int64_t window = 0;              // no context may be longer; 0: any
+  std::vector<float> frequencies;  // [R/2], in radians per position
+  int64_t window = 0;              // the longest context; 0: no limit
 };
 
-// INVALID_ARGUMENT naming the field and what would be right: also for a field that changes what is
-// computed in a way that is not known here.
+// INVALID_ARGUMENT, naming the field and what would be right; also for a field that changes what is
+// computed in a way that is not supported.
 absl::StatusOr<RotaryConfig> ParseRotaryConfig(const Config& config, const RotaryFamily& family);
 
 }  // namespace tvq

@@ -15,13 +15,12 @@
 namespace tvq {
 namespace {
 
-// What the names of a model's tensors begin with: a model that was saved without its logits has
-// nothing there.
+// The prefix of the names of a model's tensors. A model that was saved without its logits has none.
 std::string PrefixOf(const WeightSource& weights) {
   return weights.Has("embed_tokens.weight") ? "" : "model.";
 }
 
-// Makes layers of a model, which lie ahead of one another in the order in which they are added.
+// Makes the layers of a model, which run in the order in which they are added.
 class LayerMaker {
  public:
   LayerMaker(const RotaryConfig& config, const std::string& prefix, const LoadOptions& options)
@@ -39,7 +38,7 @@ class LayerMaker {
     return std::move(made_);
   }
 
-  // Of a model that was converted.
+  // The layers of a converted model.
   StackLayers Converted(const Conversion& conversion) && {
     made_.key_tap = std::make_shared<KeyTap>();
     made_.reads = options_.reads;
@@ -129,7 +128,7 @@ absl::StatusOr<std::unique_ptr<Model>> BuildRotaryTransformer(const RotaryFamily
     absl::StatusOr<Conversion> read = ReadConversion(config, *parsed);
     if (!read.ok()) return read.status();
     conversion = *std::move(read);
-    // What the model was trained with is no limit any more.
+    // The context that the model was trained with no longer limits contexts.
     parsed->common.max_position = 0;
   }
   if (absl::Status s = CheckWindow(config, *parsed, options); !s.ok()) return s;

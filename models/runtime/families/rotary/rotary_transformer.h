@@ -1,4 +1,4 @@
-// A transformer with rotary positions in the directory of a Hugging Face model.
+// A transformer with rotary positions, from the directory of a Hugging Face model.
 #ifndef TVQ_MODELS_RUNTIME_FAMILIES_ROTARY_ROTARY_TRANSFORMER_H_
 #define TVQ_MODELS_RUNTIME_FAMILIES_ROTARY_ROTARY_TRANSFORMER_H_
 
@@ -10,18 +10,19 @@
 
 namespace tvq {
 
-// A layer of attention and a gated MLP a block, ahead of all a layer that makes their angles.
+// Each block is a layer of attention (in a converted model a projection and a layer for each group
+// of heads) and a gated MLP. Ahead of all blocks come layers that make the angles of positions.
 absl::StatusOr<std::unique_ptr<Model>> BuildRotaryTransformer(const RotaryFamily& family,
                                                               const Config& config,
                                                               WeightSource& weights,
                                                               std::unique_ptr<Tokenizer> tokenizer,
                                                               const LoadOptions& options);
 
-// Tensors that checkpoints of these families hold and that nothing needs: frequencies, and logits
-// that are the embedding again.
+// Whether a tensor of this name may be in a checkpoint of these families although it is not needed:
+// frequencies, and logits that are the embedding again.
 bool IsSpareTensor(std::string_view name);
 
-// Family::build of the family with these options.
+// Family::build for the family with the options `kFamily`.
 template <const RotaryFamily& kFamily>
 absl::StatusOr<std::unique_ptr<Model>> BuildRotary(const Family&, const Config& config,
                                                    WeightSource& weights,

@@ -1,4 +1,4 @@
-// How the layers of a transformer follow one another (docs/mathematics.md).
+// Makes the layers of a transformer, in their order (docs/mathematics.md).
 #ifndef TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_BLOCKS_H_
 #define TVQ_MODELS_RUNTIME_FAMILIES_TRANSFORMER_BLOCKS_H_
 
@@ -15,7 +15,7 @@
 
 namespace tvq {
 
-// What names of a block's tensors, and of the sections of its state, begin with.
+// The beginning of the names of a block's tensors, and of its sections of a state.
 std::string LayerPrefix(int64_t block);
 
 // config.n_layer blocks: a gated one is a layer of attention, a standard one has an MLP behind it.

@@ -12,10 +12,10 @@
 namespace tvq {
 namespace {
 
-// The square of sigma, and what is divided by it, are float32.
+// The square of sigma, and quotients by it, must fit float32.
 constexpr double kLeastSigma = 1e-15, kLargestSigma = 1e15;
 
-// That some kinds lack.
+// Fields that only some kinds of attention have.
 constexpr std::array<const char*, 6> kKindFields = {"block_len", "mem_len",       "n_code",
                                                     "n_feature", "position_bias", "sigma"};
 
@@ -40,7 +40,7 @@ void ReadShape(ConfigFields& fields, TransformerConfig& c) {
                  absl::StrCat("divide n_head, which is ", c.n_head));
 }
 
-// Only codes are turned by distance, keys of a cache are not.
+// The form rerope needs codes: keys in a cache are not turned by distance.
 void ReadPositionBias(ConfigFields& fields, bool has_codes, TransformerConfig& c) {
   std::vector<std::string> forms = {"relative", "toeplitz"};
   if (has_codes) forms.emplace_back("rerope");
@@ -53,7 +53,7 @@ void ReadKindField(ConfigFields& fields, const KindFields& kind, const std::stri
                    TransformerConfig& c) {
   if (name == "position_bias") return ReadPositionBias(fields, kind.Has("n_code"), c);
   if (name == "sigma") return fields.Number("sigma", &c.sigma, kLeastSigma, kLargestSigma);
-  const int64_t least = name == "mem_len" ? 0 : 1;  // a position reaches itself in any case
+  const int64_t least = name == "mem_len" ? 0 : 1;  // with 0 a position reaches itself alone
   int64_t* const value = name == "n_code"      ? &c.n_code
                          : name == "block_len" ? &c.block_len
                          : name == "mem_len"   ? &c.mem_len
@@ -72,8 +72,8 @@ void ReadKindFields(ConfigFields& fields, const KindFields& kind, TransformerCon
   }
 }
 
-// No tensor of the checkpoint has the size of what is refused here, so nothing else would stop a
-// config of a few bytes from asking for terabytes.
+// Limits sizes that no tensor of the checkpoint has, so that no other check would stop a config of
+// a few bytes from asking for terabytes.
 void LimitSizes(ConfigFields& fields, const TransformerConfig& c) {
   const int64_t rows = c.rows(), keys = c.n_head * c.d_k, values = c.n_head * c.d_v;
   const int64_t table = c.n_code + c.n_feature;  // a kind has one of them, or neither

@@ -17,8 +17,8 @@ struct TransformerConfig : AttentionConfig {
   int64_t d_ff = 0;     // F, width inside a standard block's MLP
 };
 
-// Of the fields that some kinds of attention lack: those that a kind must have, and may have.
-// models/training/config.py has the same.
+// The fields of a kind of attention that other kinds lack: those that it must have, and those that
+// it may have. models/training/config.py has the same.
 struct KindFields {
   std::vector<const char*> required;
   std::vector<const char*> optional;
@@ -26,8 +26,8 @@ struct KindFields {
   bool Has(std::string_view field) const;
 };
 
-// INVALID_ARGUMENT naming the field and what would be right: a field that the kind or the block
-// lacks is refused, and so is what would need more memory than anyone has.
+// INVALID_ARGUMENT, naming the field and what would be right. A field that the kind or the block
+// lacks is an error, and so is a size far above any memory.
 absl::StatusOr<TransformerConfig> ParseTransformerConfig(const Config& config,
                                                          const KindFields& kind);
 

@@ -8,13 +8,13 @@
 
 namespace tvq {
 
-// What stands around a layer's attention (docs/mathematics.md).
+// The kind of block that a layer's attention is part of (docs/mathematics.md).
 enum class Block : uint8_t { kGated, kStandard };
 
-// What tells distances within the reach apart (docs/mathematics.md).
+// How scores depend on the distance of positions within the reach (docs/mathematics.md).
 enum class PositionBias : uint8_t { kRelative, kToeplitz, kRerope };
 
-// Of the stack that the layers are of, and theirs.
+// The config of the stack, and of its layers with attention.
 struct AttentionConfig : StackConfig {
   Block block = Block::kGated;
   int64_t d_k = 0;        // K, per head
@@ -22,13 +22,13 @@ struct AttentionConfig : StackConfig {
   int64_t n_head = 1;     // H
   int64_t n_kv_head = 1;  // G
 
-  // Of kinds that have them, else 0.
+  // 0 for kinds of attention that do not have the field.
   int64_t n_code = 0;     // S
-  int64_t block_len = 0;  // of training; the computation does not depend on it
+  int64_t block_len = 0;  // used in training; the computation here does not depend on it
   int64_t mem_len = 0;    // M, reach of the positional bias
   PositionBias position_bias = PositionBias::kRelative;
   double sigma = 0;       // width of a code
-  int64_t n_feature = 0;  // random features of a kv head
+  int64_t n_feature = 0;  // random features per key/value head
 
   int64_t window() const { return mem_len + 1; }  // W
 };

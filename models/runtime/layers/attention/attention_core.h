@@ -1,5 +1,5 @@
-// What a layer with attention knows of its kind: all in which such layers differ. Queries and keys
-// are the kind's own affair; values and the output are common.
+// The part of an attention layer that depends on the kind of attention. A kind computes and keeps
+// queries and keys in its own way; values and the output are the same for all kinds.
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_ATTENTION_CORE_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_ATTENTION_CORE_H_
 
@@ -14,13 +14,13 @@
 
 namespace tvq {
 
-// Values that go into attention and its output, of the n rows of a call.
+// The values that attention reads and the output that it writes, for the n rows of a call.
 struct AttentionRows {
   Tensor<float, 3> v;    // [n, G, V]
   Tensor<float, 3> out;  // [n, H, V]
 };
 
-// As Layer's methods of these names, of attention alone.
+// Methods with the name of a Layer's method do the same, for attention alone.
 class AttentionCore {
  public:
   virtual ~AttentionCore() = default;
@@ -34,15 +34,15 @@ class AttentionCore {
   virtual size_t view_bytes() const = 0;
   virtual void View(const PartMemory& memory, std::byte* view) const = 0;
 
-  // Fills in of the projections what is the kind's: where queries and keys go, and what is added to
-  // queries.
+  // Fills in the part of `args` that depends on the kind: where queries and keys go, and what is
+  // added to queries.
   virtual void Project(int64_t rows, QkvgProjectionArgs& args) const = 0;
 
   // Attention over the rows that were projected last.
   virtual absl::Status Prefill(const LayerState& state, const AttentionRows& rows) = 0;
   virtual absl::Status Decode(const RowStates& states, const AttentionRows& rows) = 0;
 
-  // Without the projections'.
+  // Does not count the projections.
   virtual LayerRounding rounding() const { return {}; }
   virtual LayerUndo* undo() { return nullptr; }
 };

@@ -14,7 +14,7 @@ namespace tvq {
 
 class AttentionLayer : public Layer {
  public:
-  // The device, which is the core's, too, must outlive it.
+  // The device, which must be that of `core`, must outlive it.
   AttentionLayer(std::string prefix, const AttentionConfig& config, Device& device,
                  std::unique_ptr<AttentionCore> core)
       : Layer(std::move(prefix)),

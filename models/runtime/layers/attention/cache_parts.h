@@ -10,7 +10,7 @@
 
 namespace tvq {
 
-// "key" [G, n, K] and "value" [G, n, V] of the shape's dtype.
+// "key" [G, n, K] and "value" [G, n, V] of the shape's dtype, in pages.
 class CacheParts : public LayerParts {
  public:
   explicit CacheParts(const KeyValueShape& shape)
@@ -31,10 +31,11 @@ class CacheParts : public LayerParts {
   const KeyValueShape shape_;
 };
 
-// What was appended is taken back by going back alone: a position that is not reached is not read.
+// To take a draft back, a cache has nothing to do: only positions below the state's are read.
 class CacheUndo : public LayerUndo {
  public:
-  // Where the device takes several rows of a session in a step.
+  // `rows` drafts at most. Only devices that compute in host memory take several rows of a session
+  // in one step.
   CacheUndo(const Device& device, int64_t rows) : rows_(device.host_memory() ? rows : 0) {}
 
   int64_t rows() const override { return rows_; }

@@ -11,8 +11,8 @@
 
 namespace tvq {
 
-// C [G, S, K] = c_sum / max(c_count, 0.01), from the tensors `prefix`codebook.sum and .count. What
-// is wrong is in `loader`.
+// C [G, S, K] = c_sum / max(c_count, 0.01), from the tensors `prefix` + "codebook.sum" and `prefix`
+// + "codebook.count". Errors are in loader.status().
 std::vector<float> ReadCodebook(const AttentionConfig& config, const std::string& prefix,
                                 WeightLoader& loader);
 HeadKeys LoadCodebook(const AttentionConfig& config, const std::string& prefix,

@@ -52,7 +52,7 @@ HeadKeys PositionKeys::Load(const std::string& prefix, WeightLoader& loader) con
   return loader.PackKeys(Turned(wr, loader), {config_.n_head, window_, config_.d_k});
 }
 
-// From [W, H*K], as they are projected, to [H, W, K].
+// Projects the sinusoids, which gives [W, H*K], and reorders the result to [H, W, K].
 std::vector<float> PositionKeys::Turned(const std::vector<float>& wr, WeightLoader& loader) const {
   if (!loader.status().ok()) return {};
   const int64_t heads = config_.n_head, key = config_.d_k;

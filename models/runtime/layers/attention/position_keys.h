@@ -1,5 +1,5 @@
-// Keys of distances, R_d = (sinusoid(d) Wr) * t for d = 0..M, which kinds with a positional bias
-// compare queries with (docs/mathematics.md).
+// Position keys, R_d = (sinusoid(d) Wr) * t for distances d = 0..M. Kinds with a positional bias
+// multiply queries with them (docs/mathematics.md).
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_POSITION_KEYS_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_POSITION_KEYS_H_
 
@@ -12,10 +12,10 @@
 
 namespace tvq {
 
-// t = K^(-1/4), the factor of queries and keys alike.
+// t = K^(-1/4), the factor of both queries and keys.
 float KeyScale(const AttentionConfig& config);
 
-// u and w, what queries gain for content and for position, times t.
+// u and w, which are added to queries before they meet keys (u) and position keys (w), times t.
 struct QueryBiases {
   Buffer u;  // [H, K]
   Buffer w;  // [H, K]
@@ -23,13 +23,13 @@ struct QueryBiases {
 QueryBiases LoadQueryBiases(const AttentionConfig& config, const std::string& prefix,
                             WeightLoader& loader);
 
-// Of all layers of a model: the sinusoids are computed once.
+// Loads the position keys of all layers of a model; the sinusoids are computed once.
 class PositionKeys {
  public:
   // `window` = M + 1 distances.
   PositionKeys(const AttentionConfig& config, int64_t window);
 
-  // R [H, W, K], by distance, from `prefix`r_proj.weight.
+  // R [H, W, K], by distance, from the tensor `prefix` + "r_proj.weight".
   HeadKeys Load(const std::string& prefix, WeightLoader& loader) const;
 
  private:

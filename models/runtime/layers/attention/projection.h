@@ -1,5 +1,5 @@
-// What stands around a layer's attention (docs/mathematics.md): queries, keys, values and gates of
-// its rows ahead of it, and behind it the way back into them.
+// The projections around a layer's attention (docs/mathematics.md): before it, from rows to
+// queries, keys, values and gates; behind it, from its output back to the rows.
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_PROJECTION_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_PROJECTION_H_
 
@@ -18,7 +18,7 @@
 
 namespace tvq {
 
-// Gated, or plain as in a standard block.
+// With gates, or without as in a standard block.
 class Projection {
  public:
   // The device must outlive it.
@@ -29,7 +29,7 @@ class Projection {
 
   // `args` says where queries and keys go (AttentionCore::Project). Values go to v.
   absl::Status Project(const LayerRows& rows, QkvgProjectionArgs args);
-  // Adds to the rows what attention has left in out.
+  // Projects what attention has written to out(), and adds it to the rows.
   absl::Status Output(const LayerRows& rows);
 
   // Of the first `n` rows.
@@ -38,7 +38,7 @@ class Projection {
 
  private:
   bool gated() const { return config_.block == Block::kGated; }
-  // Of shape [0, 0, 0] unless gated.
+  // Of shape [0, 0, 0] if there are no gates.
   Tensor<float, 3> g(int64_t n) const {
     return gated() ? Tensor<float, 3>{g_, {n, config_.n_head, config_.d_v}} : Tensor<float, 3>();
   }
@@ -46,7 +46,7 @@ class Projection {
   const AttentionConfig config_;
   Device& device_;
   Buffer norm_gain_, norm_bias_;  // [D]
-  LinearWeight qkvg_;             // [H*K + G*K + G*V + H*V, D], without the last unless gated
+  LinearWeight qkvg_;             // [H*K + G*K + G*V + H*V, D]; the last only if gated
   LinearWeight o_;                // [D, H*V]
   float *v_ = nullptr, *g_ = nullptr, *out_ = nullptr;
 };

@@ -1,7 +1,7 @@
-// Queries and keys of the kinds with a positional bias within the reach M (docs/mathematics.md):
-// q + u meets keys or their codes, q + w the position keys. Of the other forms of the bias, q meets
-// keys, and distances have scores that no query changes (toeplitz) or that are the codes' affair
-// (rerope).
+// Queries and keys of the kinds with a positional bias within the reach M (docs/mathematics.md).
+// With the relative bias q + u is multiplied with keys or their codes, and q + w with the position
+// keys. With the other forms q is multiplied with keys; the score of a distance is the same for all
+// queries (toeplitz), or is computed with the codes (rerope, turned_codes.h).
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_RELATIVE_QUERIES_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_RELATIVE_QUERIES_H_
 
@@ -19,15 +19,15 @@
 
 namespace tvq {
 
-// What the layers of a model share.
+// Tables that all layers of a model share.
 struct RelativeTables {
   explicit RelativeTables(const AttentionConfig& config);
 
   std::shared_ptr<const PositionKeys> keys;  // released when all layers are loaded
-  std::shared_ptr<Buffer> ones;  // of toeplitz [rows, H]: what meets B in place of queries
+  std::shared_ptr<Buffer> ones;  // toeplitz: ones [rows, H], multiplied with B in place of queries
 };
 
-// Of one layer.
+// The queries and keys of one layer.
 class RelativeQueries {
  public:
   RelativeQueries(const AttentionConfig& config, RelativeTables tables)
@@ -38,10 +38,11 @@ class RelativeQueries {
   void Reserve(int64_t rows, WorkingMemory& memory);
   void Project(int64_t rows, QkvgProjectionArgs& args) const;
 
-  // What fills position_scores from the rows that were projected. Not of rerope.
+  // The arguments of the op that computes position_scores of the rows projected last. Not for
+  // rerope.
   HeadScoresArgs PositionScores(int64_t rows) const;
 
-  // Of the first `n` rows.
+  // For the first `n` rows.
   Tensor<float, 3> q_u(int64_t n) const { return {q_u_, {n, config_.n_head, config_.d_k}}; }
   Tensor<float, 3> k(int64_t n) const { return {k_, {n, config_.n_kv_head, config_.d_k}}; }
   Tensor<float, 3> position_scores(int64_t n) const {
@@ -56,7 +57,7 @@ class RelativeQueries {
   RelativeTables tables_;
   // t is folded into u, w and the position keys.
   QueryBiases biases_;  // empty unless biased()
-  HeadKeys positions_;  // R [H, M+1, K], by distance; of toeplitz B [H, M+1, 1]
+  HeadKeys positions_;  // R [H, M+1, K], by distance; for toeplitz B [H, M+1, 1]
   float *q_u_ = nullptr, *q_w_ = nullptr, *k_ = nullptr, *position_scores_ = nullptr;
 };
 

@@ -1,5 +1,5 @@
 // A gated MLP (Shazeer 2020, GLU variants improve transformers: SwiGLU):
-// y = (silu(n Wg + bg) * (n Wu + bu)) Wd + bd with n = rms(x) * gain; biases where a model has
+// x += (silu(n Wg + bg) * (n Wu + bu)) Wd + bd with n = rms(x) * gain; biases only if the model has
 // them.
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_MLP_GATED_MLP_LAYER_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_MLP_GATED_MLP_LAYER_H_

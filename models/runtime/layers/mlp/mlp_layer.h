@@ -1,4 +1,4 @@
-// The MLP of a standard block (docs/mathematics.md): y = gelu(norm(x) Wu + bu) Wd + bd.
+// The MLP of a standard block (docs/mathematics.md): x += gelu(norm(x) Wu + bu) Wd + bd.
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_MLP_MLP_LAYER_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_MLP_MLP_LAYER_H_
 
@@ -14,7 +14,7 @@ namespace tvq {
 // Keeps nothing of a session.
 class MlpLayer : public Layer {
  public:
-  // Rows of `width`, `inner` inside. The device must outlive it.
+  // `width`: D. `inner`: width F of the hidden layer. The device must outlive it.
   MlpLayer(std::string prefix, int64_t width, int64_t inner, Device& device)
       : Layer(std::move(prefix)), width_(width), inner_(inner), device_(device) {}
 

@@ -1,4 +1,4 @@
-// A tokenizer of the text library.
+// A C++ wrapper of the text library's tokenizer.
 #ifndef TVQ_MODELS_RUNTIME_TEXT_LIBRARY_LIBRARY_TOKENIZER_H_
 #define TVQ_MODELS_RUNTIME_TEXT_LIBRARY_LIBRARY_TOKENIZER_H_
 
@@ -17,10 +17,11 @@
 
 namespace tvq {
 
-// What a function of the library returned, with the reason that its sink was given.
+// The status for the code that a function of the library returned and the reason that its error
+// sink received.
 absl::Status TextLibraryStatus(int32_t code, const std::string& reason);
 
-// The sinks of the library.
+// Sinks for the library that assign to `text` or `ids`.
 TvqTextSink SinkOf(std::string* text);
 TvqTextIdSink SinkOf(std::vector<int32_t>* ids);
 
@@ -39,10 +40,10 @@ class LibraryTokenizer {
 
   absl::Status Tokens(const std::function<void(const TvqTextToken&)>& each) const;
   std::optional<int32_t> IdOf(std::string_view token) const;
-  // As `tokenizers` reads it, adding no special tokens. `plain`: what spells one does not become
-  // it.
+  // Encodes as Hugging Face's `tokenizers` does, and adds no special tokens. `plain`: text that
+  // spells a special token does not become one.
   absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text, bool plain = false) const;
-  // Without special tokens.
+  // Leaves special tokens out.
   absl::StatusOr<std::string> Decode(std::span<const int32_t> ids) const;
 
   const TvqTextTokenizer* handle() const { return handle_; }

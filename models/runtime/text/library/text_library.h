@@ -4,8 +4,8 @@
 // The C interface of the library in Rust: tokenizer.json by Hugging Face's tokenizers, chat
 // templates by minijinja.
 //
-// Memory is not handed over: results go to sinks, which must not throw. No panic crosses the
-// border. All functions may be called from several threads at once, but for close.
+// No side frees memory of the other: results go to sinks, which must not throw. No panic leaves the
+// library. Several threads may call all functions at once, except close.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,21 +16,21 @@
 extern "C" {
 #endif
 
-// What functions return. Of all but kTvqTextOk, the sink `error` is given the reason.
+// What functions return. If it is not kTvqTextOk, the sink `error` receives the reason.
 enum {
   kTvqTextOk = 0,
   kTvqTextInvalid = 1,    // the file or the request is wrong
   kTvqTextExhausted = 2,  // it takes more memory or time than it may
   kTvqTextInternal = 3,
-  kTvqTextBusy = 4  // it would do later, with less going on
+  kTvqTextBusy = 4  // too much else is going on; a later call may succeed
 };
 
 typedef struct {
-  const char* data;  // UTF-8, but for the content of files
+  const char* data;  // UTF-8, except the content of a file, which may be any bytes
   size_t size;
 } TvqText;
 
-// Each is called at most once, before the function returns.
+// Receivers of results. Each is called at most once, before the function returns.
 typedef struct {
   void* context;
   void (*text)(void* context, const char* data, size_t size);
@@ -45,28 +45,28 @@ typedef struct TvqTextTokenizer TvqTextTokenizer;
 typedef struct {
   uint64_t id_count;  // one more than the largest id
   int64_t begin_id;   // the special token that the file puts before a text; -1: none
-  int strips_space;   // one space at the very start of a decoded text is not of the text
+  int strips_space;   // decoding drops one space at the very start of a text
 } TvqTextTokenizerInfo;
 
 typedef struct {
   uint32_t id;
-  int special;    // left out of texts
-  int run_byte;   // a byte that shows as part of a run of such tokens
-  TvqText bytes;  // what it contributes; lives as long as the call of the sink
-  TvqText first;  // the same as the first token of a text
+  int special;    // the token is left out of decoded texts
+  int run_byte;   // the token is a byte, shown only in a valid run (Tokenizer::IsRunByte)
+  TvqText bytes;  // what it contributes to a text; valid during the call of the sink
+  TvqText first;  // the same if it is the first token of a text
 } TvqTextToken;
 
 // `json` is the content of a tokenizer.json.
 int32_t tvq_text_tokenizer_open(TvqText json, TvqTextTokenizer** tokenizer,
                                 TvqTextTokenizerInfo* info, TvqTextSink error);
 void tvq_text_tokenizer_close(TvqTextTokenizer* tokenizer);
-// All its tokens, in no order.
+// Calls `token` for all tokens, in no particular order.
 int32_t tvq_text_tokenizer_tokens(const TvqTextTokenizer* tokenizer, void* context,
                                   void (*token)(void* context, const TvqTextToken* token),
                                   TvqTextSink error);
-// -1: it has no such token.
+// The id of a token, or -1 if there is no such token.
 int64_t tvq_text_tokenizer_id(const TvqTextTokenizer* tokenizer, TvqText token);
-// `plain`: what spells a special token does not become one.
+// `plain`: text that spells a special token does not become one.
 int32_t tvq_text_tokenizer_encode(const TvqTextTokenizer* tokenizer, TvqText text, int plain,
                                   TvqTextIdSink ids, TvqTextSink error);
 // Special tokens are left out.
@@ -77,7 +77,7 @@ typedef struct TvqTextTemplates TvqTextTemplates;
 
 typedef struct {
   TvqText name;
-  TvqText label;  // of the file, for messages
+  TvqText label;  // names the file in messages
   TvqText source;
 } TvqTextTemplateSource;
 
@@ -91,7 +91,7 @@ typedef struct {
   int continue_final_message;
 } TvqTextWriteRequest;
 
-// `variables`: a JSON object of what every template can read, such as bos_token.
+// `variables`: a JSON object of variables that every template can read, such as bos_token.
 int32_t tvq_text_templates_open(const TvqTextTemplateSource* sources, size_t count,
                                 TvqText variables, const TvqTextTemplates** templates,
                                 TvqTextSink error);

@@ -39,7 +39,7 @@ void LinearCore::Load(const std::string& prefix, WeightLoader& loader) {
 void LinearCore::Reserve(int64_t rows, WorkingMemory& memory) {
   memory.Share(&q_, q(rows).size());
   memory.Share(&k_, k(rows).size());
-  if (!compares()) return;  // features in their places
+  if (!compares()) return;  // features overwrite queries and keys
   memory.Share(&query_features_, query_features(rows).size());
   memory.Share(&key_features_, key_features(rows).size());
 }

@@ -1,5 +1,6 @@
-// Attention by products of features, whose past is a sum (docs/mathematics.md): the linear
-// Transformer, the soft codebook and Performer, which differ in what features are.
+// Attention whose scores are products of features, so that the past is kept as a sum
+// (docs/mathematics.md): the linear Transformer, the soft codebook and Performer, which differ in
+// how features are computed.
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_LINEAR_CORE_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_LINEAR_CORE_H_
 
@@ -28,11 +29,14 @@ class LinearCore : public AttentionCore {
   absl::Status Decode(const RowStates& states, const AttentionRows& rows) override;
 
  private:
-  // Of UNIMPLEMENTED, where the device does not compute these features, also what would do.
+  // If `status` is UNIMPLEMENTED because the device does not compute these features, adds to its
+  // message which device and model would do.
   absl::Status Named(const absl::Status& status) const;
-  // Of the rows' keys, and of their queries: of those that are compared with a table the exponents.
+  // Computes the features of the rows' keys, and those of their queries; if compares(), only the
+  // exponents of the latter.
   absl::Status ComputeFeatures(int64_t rows);
-  bool compares() const { return key_map_ != FeatureMap::kEluPlusOne; }  // with a table
+  // Whether features come from a table of codes or random rows.
+  bool compares() const { return key_map_ != FeatureMap::kEluPlusOne; }
 
   // Of the first `n` rows.
   Tensor<float, 3> q(int64_t n) const { return {q_, {n, config_.n_head, config_.d_k}}; }

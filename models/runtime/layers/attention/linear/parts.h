@@ -1,5 +1,4 @@
-// What a layer keeps of a session where the past is a sum of products of features: two compensated
-// sums (docs/state.md).
+// What a layer of linear attention keeps of a session: two compensated sums (docs/state.md).
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_LINEAR_PARTS_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_LINEAR_PARTS_H_
 
@@ -20,8 +19,9 @@ class LinearParts : public LayerParts {
   const LinearShape& shape() const { return shape_; }
   LinearState At(const PartMemory& memory) const;
 
-  // Carries are lost beside their sums, sums of keys' features, which are positive, not below 0 nor
-  // all 0, and at position 0 everything is 0.
+  // Checks that each carry is lost when it is added to its sum in float32; that sums of keys'
+  // features, which are positive, are not below 0, and not all 0 for a head; and that everything is
+  // 0 at position 0.
   absl::Status Check(size_t part, const Read& read) const override;
 
  private:

@@ -1,7 +1,8 @@
-// What queries are turned by ahead of codes that stand for keys of many distances: the mean of the
-// turns from a ring's end on up to the context's beginning, or to the longest that the model was
-// trained with, each weighted by 1 / distance (docs/mathematics.md, Converted models). A layer of
-// its own ahead of those that use it, as AnglesLayer is.
+// The turns of queries that meet codes. A code stands for keys of many distances, so a query is
+// turned by a mean: over all distances from a ring's end to the beginning of the context, or to the
+// longest distance that the model was trained with, each weighted by 1 / distance
+// (docs/mathematics.md, Converted models). Like AnglesLayer a separate layer, ahead of those that
+// use it.
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_RING_FAR_ANGLES_LAYER_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_RING_FAR_ANGLES_LAYER_H_
 
@@ -17,8 +18,8 @@ namespace tvq {
 
 class FarAnglesLayer : public Layer {
  public:
-  // Frequencies [R/2], angle per position; of rings of `ring` positions. The device must outlive
-  // it.
+  // Frequencies [R/2], in radians per position; for rings of `ring` positions. The device must
+  // outlive it.
   FarAnglesLayer(std::vector<float> frequencies, int64_t ring, int64_t trained_context,
                  Device& device)
       : Layer(""),
@@ -39,9 +40,9 @@ class FarAnglesLayer : public Layer {
   }
   LayerRounding rounding() const override { return {}; }
 
-  // Of the `n` rows of the call, [n, R], once it has computed them: means of cosines and sines.
+  // For the `n` rows of the call, once this layer has run: means of cosines and sines, [n, R].
   Matrix<const float> angles(int64_t n) const { return {angles_, {n, width()}}; }
-  // Of the sink, which stays as far away as the ring is long, [R].
+  // For the sink, whose distance is always the length of the ring, [R].
   Vector<const float> sink_angles() const { return VectorOf(sink_angles_, width()); }
 
  private:
@@ -56,7 +57,7 @@ class FarAnglesLayer : public Layer {
   const std::vector<float> frequencies_;
   const int64_t ring_, rows_;
   Device& device_;
-  Buffer table_;  // [rows_, R], of positions ring_ on
+  Buffer table_;  // [rows_, R], for positions from ring_ on
   Buffer sink_angles_;
   float* angles_ = nullptr;
 };

@@ -1,6 +1,6 @@
 // Attention of key/value heads of a converted model that keep all their keys and values
-// (docs/mathematics.md, Converted models): softmax attention, which behind the context that the
-// model was trained with meets far keys by the mean of the turns that codes are met by.
+// (docs/mathematics.md, Converted models): softmax attention. Beyond the context that the model was
+// trained with, a query is turned for far keys by the same mean as for codes (FarAnglesLayer).
 //
 //   score(t,u) = a (Rot(t) q) . (Rot(u) k_u)    t < T or t - u < W
 //              = a (R_W(t) q) . k_u             else
@@ -19,15 +19,15 @@
 
 namespace tvq {
 
-// Of one group of heads of a block.
+// The attention of one group of heads of a block.
 class GrowingLayer : public Layer {
  public:
-  // What it is made of: layers that come ahead of it, which must outlive it as the device must.
+  // Layers that come ahead of it and that it uses. They and the device must outlive it.
   struct Parts {
     const RingProjectionLayer& projection;
     size_t group;  // its number in the block
     const AnglesLayer& angles;
-    const FarAnglesLayer& far_angles;  // of W
+    const FarAnglesLayer& far_angles;  // of rings of W
     int64_t trained_context;           // T
   };
   GrowingLayer(std::string prefix, const Parts& parts, DType state_dtype, int64_t draft_rows,
@@ -41,20 +41,21 @@ class GrowingLayer : public Layer {
   void View(const PartMemory& memory, std::byte* view) const override;
   absl::Status Prefill(const LayerState& state, const LayerRows& rows) override;
   absl::Status Decode(const RowStates& states, const LayerRows& rows) override;
-  // As RingLayer's.
+  // Like RingLayer, only the first group of a block counts.
   LayerRounding rounding() const override { return {.kept = of_.group > 0 ? 0 : 3}; }
   int64_t cached_numbers() const override { return 2 * kv_heads() * key(); }
   LayerUndo* undo() override { return undo_.rows() > 0 ? &undo_ : nullptr; }
 
  private:
-  // Of the projected rows, to where attention reads them.
+  // Makes queries, keys and position scores of the projected rows, in the form that attention
+  // reads.
   absl::Status MakeKeys(KeptKeysArgs& args, int64_t rows);
 
   const RingGroup& group() const { return of_.projection.config().groups[of_.group]; }
   int64_t kv_heads() const { return std::ssize(group().heads); }
   int64_t heads() const { return kv_heads() * of_.projection.config().shared(); }
   int64_t key() const { return of_.projection.config().rotary.head; }
-  // Of the first `n` rows.
+  // For the first `n` rows.
   Tensor<float, 3> queries(float* data, int64_t n) const { return {data, {n, heads(), key()}}; }
   Tensor<float, 3> keys(float* data, int64_t n) const { return {data, {n, kv_heads(), key()}}; }
   Tensor<float, 3> page_q(int64_t n) const { return {page_q_, {n, heads(), 2 * key()}}; }

@@ -9,7 +9,7 @@
 namespace tvq {
 namespace {
 
-// Rows [row, row + count) of a matrix.
+// Rows [row, row + count) of a matrix, copied to `owner`.
 HostMatrix Rows(const MatrixValues& matrix, int64_t row, int64_t count,
                 std::vector<std::vector<float>>& owner) {
   const HostMatrix whole = matrix.View();
@@ -23,7 +23,7 @@ HostMatrix Rows(const MatrixValues& matrix, int64_t row, int64_t count,
           .scales = whole.scales == nullptr ? nullptr : whole.scales + row};
 }
 
-// The columns of some query heads of [D, H K].
+// The columns of some query heads of a matrix [D, H K], copied to `values`.
 HostMatrix HeadColumns(const MatrixValues& matrix, std::span<const int64_t> heads, int64_t head,
                        std::vector<float>& values) {
   const HostMatrix whole = matrix.View();
@@ -39,7 +39,7 @@ HostMatrix HeadColumns(const MatrixValues& matrix, std::span<const int64_t> head
   return {.data = values.data(), .out = whole.out, .in = in, .scales = whole.scales};
 }
 
-// Blocks of `size` numbers of the heads that are listed, one behind the other.
+// `all` has `size` numbers for each head: those of the listed heads, one behind the other.
 std::vector<float> OfHeads(const std::vector<float>& all, std::span<const int64_t> heads,
                            int64_t size) {
   std::vector<float> chosen;
@@ -50,7 +50,7 @@ std::vector<float> OfHeads(const std::vector<float>& all, std::span<const int64_
   return chosen;
 }
 
-// Matrices [heads, K, K], each the other way round, so that HeadScores multiplies rows by them.
+// Matrices [heads, K, K], each transposed, so that HeadScores multiplies rows by the originals.
 std::vector<float> Transposed(const std::vector<float>& matrices, int64_t key) {
   std::vector<float> turned(matrices.size());
   const auto width = static_cast<size_t>(key);
@@ -85,7 +85,8 @@ std::vector<double> Squared(const float* matrix, size_t width) {
   return squared;
 }
 
-// Which codeword A_j [G, S, K] is nearest to a key in the metric P [G, K, K] of its head:
+// What is needed to find the codeword A_j [G, S, K] nearest to a key in the metric P [G, K, K] of
+// its head:
 //
 //   argmin_j |(k - A_j) P|^2 = argmax_j k . (A_j P P^T) - |A_j P|^2 / 2
 struct AssignKeys {
@@ -114,7 +115,7 @@ AssignKeys InMetric(const std::vector<float>& words, const std::vector<float>& m
   return assign;
 }
 
-// Codewords [G, S, K] with a row of zeros behind those of each head: the sink's.
+// Codewords [G, S, K] with a row of zeros added behind those of each head, for the sink.
 std::vector<float> WithSink(const std::vector<float>& words, int64_t codes, int64_t key) {
   std::vector<float> all;
   const int64_t size = codes * key;

@@ -1,6 +1,6 @@
-// What stands around the attention of a converted block: ahead of its groups of heads queries, keys
-// and values of all of them, behind each the way back into the rows. It keeps nothing of a session,
-// and adds nothing to the rows by itself: the groups' layers, which come behind it, do.
+// The projections around the attention of a converted block. The layer itself projects the rows to
+// queries, keys and values of all groups of heads. It keeps nothing of a session and adds nothing
+// to the rows: the layers of the groups come behind it, and each calls Output to add its result.
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_RING_PROJECTION_LAYER_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_RING_PROJECTION_LAYER_H_
 
@@ -19,8 +19,8 @@
 
 namespace tvq {
 
-// The weights of a group's own. H, G: its query and key/value heads. S: its codes, the sink's last;
-// a group that grows has none.
+// The weights of one group. H, G: its query and key/value heads. S: its codes, the sink's last. A
+// group that grows has only `o`.
 struct RingGroupWeights {
   HeadKeys score;               // C [G, S, K]; the sink's row is 0
   HeadKeys assign;              // A [G, S - 1, K] in the metric P
@@ -31,7 +31,7 @@ struct RingGroupWeights {
 
 class RingProjectionLayer : public Layer {
  public:
-  // What the blocks of a model compute in, one behind the other.
+  // Working memory that all blocks of a model share, since they run one after the other.
   struct Memory {
     bool reserved = false;
     float *normed = nullptr, *projected = nullptr;
@@ -54,9 +54,10 @@ class RingProjectionLayer : public Layer {
   absl::Status Decode(const RowStates&, const LayerRows& rows) override { return Project(rows); }
   LayerRounding rounding() const override { return {.products = 2}; }
 
-  // For the layer of group i. What of `n` rows was projected last, and how heads are normed.
+  // Called by the layer of group i. Sets in `args` where the projections of the `n` rows lie, and
+  // the norms and the scale of heads.
   void Fill(size_t i, int64_t n, RotaryHeadsArgs& args) const;
-  // Adds to the rows what it has left in `out` [n, H, K].
+  // Called by the layer of group i. Projects its output `out` [n, H, K] and adds it to the rows.
   absl::Status Output(size_t i, Tensor<const float, 3> out, const LayerRows& rows) const;
 
  private:
@@ -70,8 +71,8 @@ class RingProjectionLayer : public Layer {
   Device& device_;
   std::vector<RingGroupWeights> groups_;
   Buffer gain_;             // [D]
-  LinearWeight qkv_;        // [(H + 2 G) K, D], a group's rows together
-  Buffer qkv_bias_;         // the same, or empty
+  LinearWeight qkv_;        // [(H + 2 G) K, D], group after group
+  Buffer qkv_bias_;         // [(H + 2 G) K] in the same order, or empty
   Buffer q_gain_, k_gain_;  // [K], or empty
   Buffer o_bias_;           // [D], or empty
 };

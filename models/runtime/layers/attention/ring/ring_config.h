@@ -1,4 +1,4 @@
-// Of the layers of a converted model: which key/value heads keep how many exact keys
+// The config of a converted model's layers: how many exact keys each key/value head keeps
 // (docs/model-format.md).
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_RING_RING_CONFIG_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_RING_RING_CONFIG_H_
@@ -10,23 +10,24 @@
 
 namespace tvq {
 
-// Key/value heads of a layer that remember alike: by rings as long, or by all their keys, of which
-// those nearer than W are met exactly behind the context that the model was trained with.
+// Key/value heads of a layer that keep their past in the same way: by rings of the same length, or
+// by all their keys (`grows`). In the latter case, beyond the context that the model was trained
+// with, only keys nearer than W are met exactly.
 struct RingGroup {
   int64_t ring = 0;            // W, positions
   std::vector<int64_t> heads;  // ascending
   bool grows = false;          // all keys
 };
 
-// Of a layer.
+// The config of one layer.
 struct RingAttentionConfig {
   RotaryAttentionConfig rotary;
-  int64_t codes = 0;  // S of every key/value head, without the sink's
+  int64_t codes = 0;  // S of every key/value head, without the code of the sink
   std::vector<RingGroup> groups;
 
   // Query heads that share a key/value head.
   int64_t shared() const { return rotary.heads / rotary.kv_heads; }
-  // Of group i, in what a layer projects: q, k and v of its heads.
+  // Columns of group i in the projection of a layer: q, k and v of its heads.
   int64_t Columns(size_t i) const {
     return std::ssize(groups[i].heads) * (shared() + 2) * rotary.head;
   }

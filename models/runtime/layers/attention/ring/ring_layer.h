@@ -1,6 +1,6 @@
-// Attention of key/value heads that keep a ring of recent keys exactly and, of all that are older,
-// sums of values by code (docs/mathematics.md, Converted models): a softmax model whose state does
-// not grow.
+// Attention of key/value heads that keep recent keys exactly in a ring, and for all older positions
+// sums of values by code (docs/mathematics.md, Converted models). So the state of a softmax model
+// does not grow.
 //
 //   c_t(j)     = a (R_W(t) q M) . C_j + b        j < S: a codeword; the sink: a (Rot(W) q) . k_0
 //   score(t,u) = a (Rot(t) q) . (Rot(u) k_u)     t - u < W, else c_t(z_u)
@@ -22,19 +22,19 @@
 
 namespace tvq {
 
-// Of one group of heads of a block.
+// The attention of one group of heads of a block.
 class RingLayer : public Layer {
  public:
-  // What it is made of: layers that come ahead of it, and what all layers of a model share. All of
-  // that and the device must outlive it.
+  // Layers that come ahead of it and that it uses, and what all layers of a model share. The layers
+  // and the device must outlive it.
   struct Parts {
     const RingProjectionLayer& projection;
     size_t group;  // its number in the block
     const AnglesLayer& angles;
-    const FarAnglesLayer& far_angles;  // of rings as long as its own
+    const FarAnglesLayer& far_angles;  // of rings of the same length
     std::shared_ptr<KeyTap> tap;
-    int64_t number;                       // among the layers that the tap is shown
-    std::shared_ptr<RowReads> row_reads;  // where rows may be left out, else null
+    int64_t number;                       // its number for the tap
+    std::shared_ptr<RowReads> row_reads;  // null unless decode may leave rows out
   };
   RingLayer(std::string prefix, Parts parts, DType state_dtype, const StateReads& reads,
             int64_t draft_rows, Device& device);
@@ -48,7 +48,7 @@ class RingLayer : public Layer {
   }
   absl::Status Prefill(const LayerState& state, const LayerRows& rows) override;
   absl::Status Decode(const RowStates& states, const LayerRows& rows) override;
-  // Groups of a block stand beside one another: the first one counts for all.
+  // The groups of a block work side by side on the same rows, so only the first one counts.
   LayerRounding rounding() const override {
     if (of_.group > 0) return {};
     LayerRounding rounding = attention_.rounding();
@@ -59,7 +59,7 @@ class RingLayer : public Layer {
   LayerUndo* undo() override { return attention_.undo(); }
 
  private:
-  // Queries, keys, values, codes and scores by code of the projected rows.
+  // Computes queries, keys, values, codes and scores by code of the projected rows.
   absl::Status Score(int64_t rows);
   RingRows Ring(int64_t n) const;
   VqRows Scored(int64_t n) const {

@@ -1,5 +1,5 @@
-// The angles of a call's rows, which all layers with rotary positions turn their queries and keys
-// by. A layer of its own ahead of them: it adds nothing to the rows and keeps nothing of a session.
+// The angles of a call's rows, by which all layers with rotary positions turn queries and keys. It
+// is a separate layer ahead of them, which adds nothing to the rows and keeps nothing of a session.
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_ROTARY_ANGLES_LAYER_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_ROTARY_ANGLES_LAYER_H_
 
@@ -14,7 +14,8 @@ namespace tvq {
 
 class AnglesLayer : public Layer {
  public:
-  // Frequencies [R/2], angle per position; `exact`: RotaryAnglesArgs'. The device must outlive it.
+  // Frequencies [R/2], in radians per position; `exact`: see RotaryAnglesArgs. The device must
+  // outlive it.
   AnglesLayer(std::vector<float> frequencies, bool exact, Device& device)
       : Layer(""), frequencies_(std::move(frequencies)), exact_(exact), device_(device) {}
 
@@ -30,7 +31,7 @@ class AnglesLayer : public Layer {
   }
   LayerRounding rounding() const override { return {}; }
 
-  // Of the `n` rows of the call, [n, R], once it has computed them.
+  // For the `n` rows of the call, [n, R], once this layer has run.
   Matrix<const float> angles(int64_t n) const { return {angles_, {n, width()}}; }
 
  private:

@@ -16,7 +16,7 @@ struct RotaryAttentionConfig {
   bool qkv_biases = false, output_bias = false;
   bool head_norms = false;
 
-  // Of queries, K^(-1/2).
+  // The factor of queries, K^(-1/2).
   float scale() const { return static_cast<float>(1 / std::sqrt(static_cast<double>(head))); }
 };
 

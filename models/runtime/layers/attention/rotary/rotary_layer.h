@@ -1,7 +1,7 @@
 // Softmax attention with rotary positions over every key, query heads in groups that share a
 // key/value head (Ainslie et al. 2023, GQA):
 //
-//   q, k, v = rms(x) * gain W + b    q, k: normed per head where the model does, then turned
+//   q, k, v = rms(x) * gain W + b    q, k: normed per head if the model does so, then turned
 //   x += softmax(K^(-1/2) q k^T) v Wo + bo
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_ROTARY_ROTARY_LAYER_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_ROTARY_ROTARY_LAYER_H_
@@ -19,8 +19,8 @@ namespace tvq {
 
 class RotaryLayer : public Layer {
  public:
-  // Keeps keys and values of `state_dtype`, and takes back up to `draft_rows`. `angles` comes ahead
-  // of it; that and the device must outlive it.
+  // Keeps keys and values in `state_dtype`. A call may have up to `draft_rows` drafts. `angles`
+  // must come ahead of this layer; it and the device must outlive it.
   RotaryLayer(std::string prefix, const RotaryAttentionConfig& config, const AnglesLayer& angles,
               DType state_dtype, int64_t draft_rows, Device& device);
 

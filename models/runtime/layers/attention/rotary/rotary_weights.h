@@ -10,15 +10,15 @@
 
 namespace tvq {
 
-// In host memory; vectors that the model does not have are empty.
+// In host memory. Vectors that the model lacks are empty.
 struct RotaryWeights {
-  std::vector<float> gain;                    // [D] of the norm ahead
+  std::vector<float> gain;                    // [D], of the norm before attention
   MatrixValues q, k, v, o;                    // [H K, D], [G K, D], [G K, D], [D, H K]
   std::vector<float> q_bias, k_bias, v_bias;  // [H K], [G K], [G K]
   std::vector<float> q_gain, k_gain, o_bias;  // [K], [K], [D]
 };
 
-// What is wrong is in `loader`.
+// Errors are in loader.status().
 RotaryWeights ReadRotaryWeights(const RotaryAttentionConfig& config, const std::string& prefix,
                                 WeightLoader& loader);
 

@@ -1,5 +1,5 @@
-// Attention over codes and recent positions, once both are scored: what a layer keeps of a session
-// for it, its steps, and how they are taken back.
+// Attention over codes and recent positions whose scores are given: what a layer keeps of a session
+// for it, its prefill and decode steps, and how drafts are taken back.
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_VQ_ATTENTION_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_VQ_ATTENTION_H_
 
@@ -26,7 +26,7 @@ struct VqRows {
 
 class VqAttention : private LayerUndo {
  public:
-  // Of `heads` query heads. What is read of states is reported to `row_reads`, unless that is null.
+  // With `heads` query heads. Counts of what decode reads go to `row_reads`, unless that is null.
   // The device must outlive it.
   VqAttention(const VqShape& shape, int64_t heads, Device& device, float skip_mass,
               int64_t draft_rows, std::shared_ptr<RowReads> row_reads);
@@ -51,7 +51,7 @@ class VqAttention : private LayerUndo {
   void ViewDraft(int64_t draft, std::byte* view) const override;
   absl::Status TakeBack(const PartMemory& memory, int64_t position, int64_t draft) override;
 
-  // Where a draft's step keeps what it overwrites.
+  // Where a draft's step saves what it overwrites in a state.
   void* Undo(int64_t draft) const { return undo_ + draft * undo_words(); }
   int64_t undo_words() const { return Aligned(VqUndoBytes(parts_.shape())) / 4; }
 
@@ -61,7 +61,7 @@ class VqAttention : private LayerUndo {
   const int64_t draft_rows_;
   const std::shared_ptr<RowReads> row_reads_;
   const int64_t reporter_;  // its number among the layers that report to row_reads_
-  DType prefill_factors_ = DType::kFloat32;  // bfloat16 where weights are rounded, too
+  DType prefill_factors_ = DType::kFloat32;  // bfloat16 unless weights are float32
   int32_t* undo_ = nullptr;                  // [draft_rows_, undo_words()]
 };
 

@@ -17,7 +17,7 @@
 
 namespace tvq {
 
-// What the layers of a model share.
+// What all layers of a model share.
 struct VqTables {
   explicit VqTables(const AttentionConfig& config)
       : relative(config), turns(std::make_shared<Buffer>()) {}
@@ -25,12 +25,12 @@ struct VqTables {
   RelativeTables relative;
   std::shared_ptr<Buffer> turns;
   std::shared_ptr<KeyTap> tap = std::make_shared<KeyTap>();
-  std::shared_ptr<RowReads> row_reads;  // where rows may be left out, else null
+  std::shared_ptr<RowReads> row_reads;  // null unless decode may leave rows out
 };
 
 class VqCore : public AttentionCore {
  public:
-  // Of block `layer`, counted from 0. The device must outlive it.
+  // For block `layer`, counted from 0. The device must outlive it.
   VqCore(const AttentionConfig& config, Device& device, DType state_dtype, const StateReads& reads,
          int64_t draft_rows, const VqTables& tables, int64_t layer);
 
@@ -51,8 +51,8 @@ class VqCore : public AttentionCore {
 
  private:
   bool turned() const { return config_.position_bias == PositionBias::kRerope; }
-  // Codes of the rows' keys, and the scores of their queries; without position scores where codes
-  // are turned, which needs the states.
+  // Computes the codes of the rows' keys, and the scores of their queries. With turned codes,
+  // position scores are computed later, since they depend on the states.
   absl::Status Score(int64_t rows);
   VqRows Scored(const AttentionRows& rows) const {
     const int64_t n = rows.v.dim(0);
@@ -72,7 +72,7 @@ class VqCore : public AttentionCore {
   VqAttention attention_;
   RelativeQueries queries_;
   HeadKeys codebook_;         // C [G, S, K]
-  TurnedCodes turned_codes_;  // of rerope
+  TurnedCodes turned_codes_;  // rerope only
   float* code_scores_ = nullptr;
   int32_t* codes_ = nullptr;
 };

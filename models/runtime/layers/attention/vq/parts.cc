@@ -17,11 +17,11 @@ enum Part : size_t {
   kCount,
   kCode,
   kValue,
-  kKey,  // where keys are kept
+  kKey,  // this and the next only if keys are kept
   kSinkKey,
 };
 
-// Where the read copy begins.
+// The index of the first part of the read copy.
 size_t FirstCopy(const VqShape& shape) { return shape.key > 0 ? kSinkKey + 1 : kKey; }
 
 std::vector<StatePart> PartsOf(const VqShape& shape) {
@@ -58,7 +58,7 @@ std::vector<StatePart> PartsOf(const VqShape& shape) {
 absl::Status CheckCounts(const VqShape& shape, const SectionInfo& info, int64_t retired,
                          const int64_t* counts) {
   for (int64_t g = 0; g < shape.kv_heads; ++g) {
-    int64_t rest = retired;  // of this head, in the rows to come
+    int64_t rest = retired;  // retired positions of this head that are not counted yet
     for (int64_t s = 0; s < shape.codes; ++s) {
       const int64_t i = g * shape.codes + s;
       if (counts[i] < 0 || counts[i] > rest) {
@@ -79,7 +79,7 @@ absl::Status CheckCounts(const VqShape& shape, const SectionInfo& info, int64_t 
   return absl::OkStatus();
 }
 
-// Rows of codes that nothing retired to.
+// Rows of codes to which no position has retired must be 0.
 absl::Status CheckEmptyRows(const VqShape& shape, const SectionInfo& info, const int64_t* counts,
                             const float* values) {
   for (int64_t row = 0; row < shape.kv_heads * shape.codes; ++row) {
@@ -93,7 +93,7 @@ absl::Status CheckEmptyRows(const VqShape& shape, const SectionInfo& info, const
   return absl::OkStatus();
 }
 
-// Codes of the `position` positions so far that are in the window.
+// Checks the codes of the positions in the window of a state at `position`.
 absl::Status CheckCodes(const VqShape& shape, const SectionInfo& info, int64_t position,
                         std::span<const std::byte> codes) {
   const int64_t kept = std::min(position, shape.window);
@@ -111,7 +111,7 @@ absl::Status CheckCodes(const VqShape& shape, const SectionInfo& info, int64_t p
   return absl::OkStatus();
 }
 
-// The last code has position 0, once that has retired, and nothing else.
+// The last code counts position 0, once that has retired, and no other position.
 absl::Status CheckSink(const VqShape& shape, const SectionInfo& info, int64_t retired,
                        const int64_t* counts) {
   const int64_t wanted = retired > 0 ? 1 : 0;

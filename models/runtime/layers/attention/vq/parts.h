@@ -13,10 +13,10 @@
 namespace tvq {
 
 // "acc_sum" and "acc_carry" [G,S,V] float32, "acc_count" [G,S] int64, "win_code" [G,W] int32 and
-// "win_value" [G,W,V] of the shape's dtype, of which W is a ring; where keys are kept, too,
-// "win_key" [G,W,K], likewise, and "sink_key" [G,K] float32; then, where decode reads it, the
-// read copy, which is derived: mean [G,S,V] int8, its scales [G,S,V/64] float32, recent [G,W,V]
-// int8 and its scales.
+// "win_value" [G,W,V] of the shape's dtype; the last two are rings of W positions. If keys are
+// kept: also "win_key" [G,W,K], a ring of the same dtype, and "sink_key" [G,K] float32. If decode
+// reads an int8 copy: also that copy, which is derived: mean [G,S,V] int8, its scales [G,S,V/64]
+// float32, recent [G,W,V] int8 and its scales.
 class VqParts : public LayerParts {
  public:
   explicit VqParts(const VqShape& shape);
@@ -24,10 +24,10 @@ class VqParts : public LayerParts {
   const VqShape& shape() const { return shape_; }
   VqState At(const PartMemory& memory) const;
 
-  // Codes are in [0, S), counts not negative and, for each key/value head, as many in all as
-  // positions have retired, rows that no position has retired to zero, and carries lost beside
-  // their sums. Where keys are kept the last code is that of position 0 and of no other. These are
-  // the invariants that the ops keep and rely on.
+  // Checks the invariants that the ops keep and rely on. Codes are in [0, S). Counts are not
+  // negative, and those of a key/value head add up to the number of retired positions. Rows to
+  // which no position has retired are 0. A carry is lost when it is added to its sum in float32. If
+  // keys are kept, position 0 has the last code, and no other position has it.
   absl::Status Check(size_t part, const Read& read) const override;
   void Derive(const PartMemory& memory) const override;
 

@@ -11,7 +11,7 @@ double Angle(const AttentionConfig& config, int64_t distance, int64_t c) {
   return static_cast<double>(distance) * std::pow(config.pe_lam, -part);
 }
 
-// As kernels/ops/attention/turned_scores.h has them.
+// The table `turns` of kernels/ops/attention/turned_scores.h.
 std::vector<float> Turns(const AttentionConfig& config) {
   const int64_t width = config.d_k, half = width / 2;
   std::vector<float> turns(static_cast<size_t>(config.window() * width));
@@ -26,7 +26,7 @@ std::vector<float> Turns(const AttentionConfig& config) {
   return turns;
 }
 
-// Rot(M) of every key.
+// Turns every key by Rot(M).
 std::vector<float> FarKeys(const AttentionConfig& config, std::vector<float> keys) {
   const auto width = static_cast<size_t>(config.d_k), half = width / 2;
   for (size_t c = 0; c < half; ++c) {

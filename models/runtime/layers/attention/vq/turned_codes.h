@@ -13,20 +13,20 @@
 
 namespace tvq {
 
-// Of one layer.
+// The turned codes of one layer.
 class TurnedCodes {
  public:
-  // `turns` [W, K] are all layers'; the first one that is loaded fills them.
+  // All layers share `turns` [W, K]; the first layer that loads fills it.
   TurnedCodes(const AttentionConfig& config, std::shared_ptr<Buffer> turns)
       : config_(config), turns_(std::move(turns)) {}
 
   // `codebook` [G, S, K].
   void Load(const std::vector<float>& codebook, WeightLoader& loader);
 
-  // Rot(M) C: what queries meet beyond the reach.
+  // Rot(M) C: the keys of positions beyond the reach.
   const HeadKeys& far() const { return far_; }
 
-  // Of the ops on states of `shape`.
+  // The arguments of ops on states of `shape`.
   TurnedKeys keys(const VqShape& shape) const;
 
  private:

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 const OK: i32 = 0;
 const MIB: usize = 1 << 20;
-/// Of one call, in bytes.
+/// The largest memory budget of one call, in bytes.
 pub const LARGEST_BUDGET: usize = 2048 * MIB;
-/// Of a file that is loaded: real ones take seconds.
+/// The time limit for loading a file; real ones take seconds.
 const LOADING: Duration = Duration::from_secs(60);
 
 #[repr(C)]
@@ -30,7 +30,7 @@ impl Text {
     }
 
     /// # Safety
-    /// What it points to must outlive the result.
+    /// The memory it points to must outlive the result.
     pub unsafe fn bytes<'a>(self) -> &'a [u8] {
         if self.size == 0 {
             return &[];
@@ -39,7 +39,7 @@ impl Text {
     }
 
     /// # Safety
-    /// What it points to must outlive the result.
+    /// The memory it points to must outlive the result.
     pub unsafe fn text<'a>(self) -> Outcome<&'a str> {
         std::str::from_utf8(self.bytes()).map_err(|e| Failure::invalid(format!("is not valid UTF-8: {e}")))
     }
@@ -87,7 +87,7 @@ pub struct SinkToken {
     first: Text,
 }
 
-/// What a call returns, its failure having gone to `error`.
+/// The code that a call returns for `outcome`; the message of a failure goes to `error`.
 pub fn status(outcome: Outcome<()>, error: TextSink) -> i32 {
     let (code, message) = match outcome {
         Ok(()) => return OK,
@@ -100,8 +100,8 @@ pub fn status(outcome: Outcome<()>, error: TextSink) -> i32 {
     code
 }
 
-/// A call on a text: what reading takes of memory and time grows with it, a microsecond and 90 bytes a byte of prose
-/// and three times as much where each character is a token.
+/// Runs a call on a text of `size` bytes, with limits of memory and time that grow with it. Reading prose takes a
+/// microsecond and 90 bytes of memory for each byte of text, and three times as much if each character is a token.
 pub fn on_text<T>(size: usize, call: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     let _room = Room::take(size)?;
     let time = Duration::from_secs(3) + Duration::from_micros(10) * u32::try_from(size).unwrap_or(u32::MAX);

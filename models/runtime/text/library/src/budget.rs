@@ -1,5 +1,6 @@
-//! What a call may take: memory, and processor time as far as it allocates. A call that takes more unwinds, and its caller gets a
-//! failure. So does one that panics: nothing that a file or a request holds ends the process.
+//! Limits of what a call may take: memory, and processor time, which is checked when the call allocates. A call that
+//! takes more unwinds, and its caller gets a failure. The same happens to a call that panics, so that no content of a
+//! file or a request can end the process.
 
 use std::alloc::{set_alloc_error_hook, GlobalAlloc, Layout, System};
 use std::any::Any;
@@ -12,7 +13,7 @@ use std::time::Duration;
 pub enum Failure {
     Invalid(String),
     Exhausted(String),
-    /// Only as much else is going on.
+    /// Failed only because too much else is going on.
     Busy(String),
     Internal(String),
 }
@@ -25,8 +26,8 @@ impl Failure {
 
 pub type Outcome<T> = Result<T, Failure>;
 
-/// The clock is read at so large allocations, and at every so many of whatever size: a match of an expression that was
-/// written to be slow takes some 30 ms, and allocates once.
+/// The clock is read at allocations of at least CLOCKED_BYTES, and at one of CLOCKED_ALLOCATIONS of any size: a match of
+/// a regular expression that was written to be slow takes some 30 ms, and allocates once.
 const CLOCKED_BYTES: usize = 64 * 1024;
 const CLOCKED_ALLOCATIONS: u32 = 32;
 const UNLIMITED: usize = usize::MAX;
@@ -37,7 +38,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Processor time of this thread: other work on the machine makes nobody late.
+/// Processor time of this thread, so that other work on the machine does not make a call late.
 fn now() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the clock is there on every Linux.
@@ -47,7 +48,7 @@ fn now() -> Duration {
 
 struct Exhausted;
 
-/// Counts what the thread of a call allocates and frees; refuses what is over its budget.
+/// An allocator that counts what the thread of a call allocates and frees, and refuses what exceeds its budget.
 struct Counting;
 
 impl Counting {
@@ -75,7 +76,7 @@ impl Counting {
     }
 }
 
-// SAFETY: the system's allocator does the work; a refusal is a null pointer, as the trait has it.
+// SAFETY: the system's allocator does the work; a refusal returns a null pointer, as the trait allows.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if Counting::take(layout.size()) {
@@ -135,7 +136,7 @@ fn failure_of(payload: Box<dyn Any + Send>) -> Failure {
     Failure::Internal(format!("the text library gave up: {said}"))
 }
 
-/// Runs `call`, which may hold `bytes` more than there were and run for about so long.
+/// Runs `call`, which may allocate up to `bytes` and take about `time` of processor time.
 pub fn within<T>(bytes: usize, time: Duration, call: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     set_hooks();
     LEFT.set(bytes.min(UNLIMITED - 1));
@@ -146,18 +147,18 @@ pub fn within<T>(bytes: usize, time: Duration, call: impl FnOnce() -> Outcome<T>
     result.unwrap_or_else(|payload| Err(failure_of(payload)))
 }
 
-/// Bytes of texts that are read at once in this process: reading takes up to 260 times as much memory. So that large
-/// ones do not keep others out, small ones may take as much again, and the smallest are not counted.
+/// The most bytes of texts that this process reads at once: reading takes up to 260 times as much memory. So that large
+/// texts do not keep others out, the limit is twice as high for small texts, and the smallest are not counted.
 const READ_AT_ONCE: usize = 16 << 20;
 const SMALL: usize = 1 << 20;
 const SMALLEST: usize = 64 << 10;
 static BEING_READ: AtomicUsize = AtomicUsize::new(0);
 
-/// Room for a text, given back when it is dropped.
+/// A text's share of READ_AT_ONCE, given back when it is dropped.
 pub struct Room(usize);
 
 impl Room {
-    /// A text that finds nothing else being read has room whatever its size.
+    /// If nothing else is being read, a text of any size gets room. Fails as Busy if there is no room.
     pub fn take(bytes: usize) -> Outcome<Room> {
         if bytes <= SMALLEST {
             return Ok(Room(0));

@@ -1,4 +1,4 @@
-//! Filters and tests of Jinja that minijinja has otherwise, or not.
+//! Filters and tests of Jinja that minijinja lacks or defines in another way.
 
 use crate::python;
 use minijinja::value::{Kwargs, ValueKind};
@@ -50,7 +50,7 @@ fn replace(value: &Value, old: &Value, new: &Value, count: Option<usize>) -> Res
     })
 }
 
-/// A line break at the end stays.
+/// Unlike minijinja's filter it keeps a line break at the end.
 fn indent(
     text: &str,
     width: Option<Value>,

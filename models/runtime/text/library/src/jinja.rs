@@ -1,4 +1,4 @@
-//! Jinja as transformers sets it up for chat templates.
+//! Jinja as the transformers library sets it up for chat templates.
 
 use crate::filters;
 use crate::python::{self, Json};
@@ -7,7 +7,7 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value};
 use minijinja_contrib::globals::{cycler, joiner};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-/// What a template raised by raise_exception.
+/// The message of an error that a template raised by raise_exception.
 #[derive(Debug)]
 pub struct Raised(pub String);
 
@@ -46,7 +46,7 @@ pub fn environment() -> Environment<'static> {
     env
 }
 
-/// As json.dumps does, without its ensure_ascii.
+/// Writes as Python's json.dumps, but with ensure_ascii off by default.
 fn tojson(value: &Value, kwargs: Kwargs) -> Result<String, Error> {
     let mut json = Json::default();
     if let Some(indent) = kwargs.get::<Option<Value>>("indent")?.filter(|v| !v.is_none()) {
@@ -66,12 +66,12 @@ fn tojson(value: &Value, kwargs: Kwargs) -> Result<String, Error> {
     json.dump(value)
 }
 
-/// The local time, now.
+/// The current local time.
 fn strftime_now(format: &str) -> Result<String, Error> {
     let wrong = || fail("strftime_now: the format is not one");
     let format = std::ffi::CString::new(format).map_err(|_| wrong())?;
     let mut buffer = [0u8; 1024];
-    // SAFETY: all pointers are to what lives here, with its size.
+    // SAFETY: all pointers are to local variables, with their sizes.
     let size = unsafe {
         let now = libc::time(std::ptr::null_mut());
         let mut time: libc::tm = std::mem::zeroed();
@@ -83,7 +83,7 @@ fn strftime_now(format: &str) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&buffer[..size]).into_owned())
 }
 
-/// Methods of Python's types.
+/// Calls a method of a Python type.
 fn method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     match value.as_str() {
         Some(_) if name == "split" => {
@@ -100,7 +100,7 @@ fn method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Va
     }
 }
 
-/// sep and maxsplit, which may be named.
+/// The arguments sep and maxsplit of split, by position or by name.
 fn split_args(args: &[Value]) -> Result<(Option<String>, Option<usize>), Error> {
     let (separator, most, named): (Option<Value>, Option<i64>, Kwargs) = from_args(args)?;
     let separator = match separator {
@@ -118,7 +118,7 @@ fn split_args(args: &[Value]) -> Result<(Option<String>, Option<usize>), Error> 
     Ok((separator, most.and_then(|most| usize::try_from(most).ok())))
 }
 
-/// Those that minijinja-contrib does not have.
+/// Methods of strings that minijinja-contrib lacks; None for others.
 fn string_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error> {
     let parts = |at: Option<usize>, size: usize, last: bool| -> Value {
         let parts = match at {
@@ -160,8 +160,8 @@ fn string_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>
     }))
 }
 
-/// `{% generation %}` marks what training learns from, which changes no text: such blocks become `{% with %}`, as what
-/// they set is theirs alone. Lines end by `\n`.
+/// The template with line ends as `\n`, and with `{% generation %}` blocks as `{% with %}` blocks, which have a scope of
+/// their own as well. `{% generation %}` marks what training learns from, and does not change the text.
 pub fn prepared(source: &str) -> String {
     let source = source.replace("\r\n", "\n").replace('\r', "\n");
     let mut out = String::with_capacity(source.len());

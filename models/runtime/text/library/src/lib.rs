@@ -1,6 +1,6 @@
 //! See ../README.md. `text_library.h` is what C++ sees of this.
 
-// Stable compilers take it for this crate where RUSTC_BOOTSTRAP names it: see budget.rs.
+// A stable compiler allows this feature if RUSTC_BOOTSTRAP names this crate. budget.rs uses it.
 #![feature(alloc_error_hook)]
 
 mod border;

@@ -1,6 +1,7 @@
-//! Marks in what a client sends, so that its text never becomes a special token. A mark is a private-use character
-//! within what spells such a token, or behind a beginning of one at the end of a string, to which a template may add
-//! the rest. Marks go through the template with the text, and are taken out of what it writes.
+//! Puts marks into the strings of a client, so that their text never becomes a special token. A mark is a private-use
+//! character. It is put into each piece of text that spells a special token, and behind a string that ends with the
+//! beginning of one, since a template may add the rest. Marks go through the template with the text and are removed
+//! from the template's output.
 
 use crate::budget::{Failure, Outcome};
 use aho_corasick::AhoCorasick;
@@ -12,7 +13,7 @@ const MARKS: std::ops::RangeInclusive<char> = '\u{E000}'..='\u{F8FF}';
 pub struct Marker<'a> {
     specials: Vec<&'a str>,
     search: AhoCorasick,
-    /// What specials begin with, and the longest of it in bytes.
+    /// All proper beginnings of specials, and the length of the longest in bytes.
     beginnings: HashSet<&'a str>,
     longest: usize,
     pub mark: char,
@@ -20,7 +21,7 @@ pub struct Marker<'a> {
 }
 
 impl<'a> Marker<'a> {
-    /// With a mark that none of the values has.
+    /// Chooses a mark that none of the values contains.
     pub fn new(specials: Vec<&'a str>, values: &[&Value]) -> Outcome<Marker<'a>> {
         let specials: Vec<&str> = specials.into_iter().filter(|special| !special.is_empty()).collect();
         let mut used = HashSet::new();
@@ -58,7 +59,7 @@ impl<'a> Marker<'a> {
     }
 
     fn text(&mut self, text: &mut String) {
-        // One may begin within another.
+        // One special token may begin within another.
         let first = |which: usize| self.specials[which].chars().next().map_or(0, char::len_utf8);
         let found = self.search.find_overlapping_iter(text.as_str());
         let mut places: Vec<usize> = found.map(|m| m.start() + first(m.pattern().as_usize())).collect();
@@ -83,7 +84,7 @@ impl<'a> Marker<'a> {
     }
 }
 
-/// The private-use characters of all strings.
+/// Adds the private-use characters of all strings in `value` to `used`.
 fn collect(value: &Value, used: &mut HashSet<char>) {
     match value {
         Value::String(text) => used.extend(text.chars().filter(|c| MARKS.contains(c))),

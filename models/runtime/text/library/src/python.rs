@@ -6,7 +6,7 @@ use regex::Regex;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// How deep values may be nested that are written.
+/// The deepest nesting of values that are written.
 const DEEPEST: usize = 200;
 
 pub struct Json {
@@ -17,7 +17,7 @@ pub struct Json {
     pub ascii: bool,
 }
 
-/// A list or a map of a request. What takes it as text gets str of it.
+/// A list or a map of a request. As text it is what Python's str gives.
 #[derive(Debug)]
 struct Shown(DynObject);
 
@@ -42,7 +42,7 @@ impl Object for Shown {
     }
 }
 
-/// What a template is given of a request.
+/// The value that a template gets for JSON of a request.
 pub fn value(json: &serde_json::Value) -> Value {
     let plain: Value = match json {
         serde_json::Value::Array(items) => items.iter().map(value).collect(),
@@ -66,7 +66,7 @@ fn check_depth(depth: usize) -> Result<(), Error> {
     Err(fail("a value is nested too deep to be written"))
 }
 
-/// As float.__repr__ does.
+/// Writes a number as float.__repr__ does.
 fn float(number: f64) -> String {
     if !number.is_finite() {
         return if number.is_nan() { "nan" } else if number > 0.0 { "inf" } else { "-inf" }.to_string();
@@ -89,7 +89,7 @@ fn number(value: &Value) -> String {
     f64::try_from(value.clone()).map_or_else(|_| value.to_string(), float)
 }
 
-/// As str does.
+/// Writes a value as Python's str does.
 pub fn str(value: &Value) -> Result<String, Error> {
     if let Some(text) = value.as_str() {
         return Ok(text.to_string());
@@ -129,9 +129,9 @@ fn repr(value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
     Ok(())
 }
 
-/// Of one character, as str.isprintable but for the space.
+/// Whether a character is printable, as str.isprintable says; but false for the space.
 fn printable(character: char) -> bool {
-    // A call whose budget ends meanwhile leaves it to the next.
+    // If a call's budget ends while the expression is compiled, the next call compiles it.
     static OTHERS: OnceLock<Regex> = OnceLock::new();
     let others = OTHERS.get_or_init(|| Regex::new(r"[\p{C}\p{Z}]").expect("a regular expression"));
     !others.is_match(character.encode_utf8(&mut [0; 4]))

@@ -1,4 +1,4 @@
-//! The functions of text_library.h that are of chat templates.
+//! The functions of text_library.h for chat templates.
 
 use crate::border::{on_text, status, IdSink, Text, TextSink};
 use crate::budget::{within, Outcome};

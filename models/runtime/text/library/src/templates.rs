@@ -1,4 +1,4 @@
-//! Chat templates, and conversations as they write them.
+//! Chat templates, which write conversations.
 
 use crate::border::LARGEST_BUDGET;
 use crate::budget::{within, Failure, Outcome};
@@ -13,26 +13,27 @@ use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
 const MIB: usize = 1 << 20;
-/// Instructions of a template, before what the request adds.
+/// The most instructions of a template; a request adds FUEL_OF_A_BYTE for each of its bytes.
 const FUEL: u64 = 10_000_000;
 const FUEL_OF_A_BYTE: u64 = 200;
-/// Real templates take a few milliseconds. The second is for what neither allocates nor is counted.
+/// TIME limits processor time; real templates take a few milliseconds. PATIENCE is how long a caller waits: it ends the
+/// wait for work that neither allocates nor is counted as instructions.
 const TIME: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Values may be nested as deep as fuel reaches, and freeing them takes stack. Memory that is not touched costs nothing.
+/// Values may be nested as deep as fuel allows, and to free them takes stack. Memory that is not touched costs nothing.
 const STACK: usize = 256 * MIB;
 const MOST_AT_WORK: usize = 256;
 const MOST_LEFT_ALONE: usize = 2;
-/// When a template is read, to see what it writes.
+/// How long a template may take in the trial run at start (wants_parts).
 const PATIENCE_AT_START: Duration = Duration::from_secs(2);
-/// Stands behind the message that is to be continued: what follows it is cut.
+/// Put behind the message that is to be continued, to find where to cut what the template writes.
 const END: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
-/// Names that messages may give their reasoning; the first is what templates read.
+/// Names of the field of a message that holds its reasoning; most templates read the first.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
 pub struct Source {
     pub name: String,
-    /// Of the file, for messages.
+    /// Names the file in messages.
     pub label: String,
     pub text: String,
 }
@@ -41,7 +42,7 @@ pub struct Source {
 pub struct Templates {
     environment: Environment<'static>,
     names: Vec<String>,
-    /// Of those that write a content only as a list of parts, as templates of models that read images do.
+    /// Names of the templates that write a content only if it is a list of parts, as those of models that read images.
     of_parts: Vec<String>,
     variables: Map<String, Json>,
 }
@@ -57,12 +58,13 @@ pub struct Request {
 
 pub struct Written {
     pub text: String,
-    /// Stands in the text, where any of it is marked.
+    /// The mark, if the text may contain it (marks.rs).
     pub mark: Option<char>,
 }
 
 static AT_WORK: AtomicUsize = AtomicUsize::new(0);
-/// Calls that nobody waits for any more. What they do in one instruction takes too long, and nothing can end it.
+/// Calls that still run although their caller no longer waits: a single instruction takes too long, and nothing can end
+/// it.
 static LEFT_ALONE: AtomicUsize = AtomicUsize::new(0);
 
 struct Worker;
@@ -86,7 +88,8 @@ impl Drop for Worker {
     }
 }
 
-/// On a thread with a large stack, which is left to itself if it takes too long.
+/// Runs `call` on a thread with a large stack, and waits for `patience`. If the call takes longer, the result is Busy
+/// and the thread goes on alone.
 fn apart<T: Send + 'static>(
     bytes: usize,
     patience: Duration,
@@ -94,7 +97,7 @@ fn apart<T: Send + 'static>(
 ) -> Outcome<T> {
     let worker = Worker::start()?;
     let (sender, receiver) = mpsc::channel();
-    // What becomes true at one side first: that the call has ended, or that nobody waits for it.
+    // Set by the side that is first: the call when it ends, or the caller when it stops waiting.
     let over = Arc::new(AtomicBool::new(false));
     let ended = over.clone();
     let thread = std::thread::Builder::new().name("template".to_string()).stack_size(STACK);
@@ -129,7 +132,7 @@ fn described(error: &Error) -> String {
     }
 }
 
-/// `variables` are there for all templates: an object.
+/// `variables`: a JSON object of variables that all templates can read.
 pub fn open(sources: Vec<Source>, variables: &str) -> Outcome<Templates> {
     let variables = serde_json::from_str(variables).map_err(Failure::invalid)?;
     let mut templates = Templates { environment: environment(), names: vec![], of_parts: vec![], variables };
@@ -195,7 +198,8 @@ impl Request {
     }
 }
 
-/// As transformers does, which leaves out what is null, too: templates read `reasoning_content`, or `thinking`.
+/// Gives the reasoning of a message the two names that templates read, `reasoning_content` and `thinking`, as the
+/// transformers library does. A reasoning that is null counts as absent.
 fn name_reasoning(message: &mut Map<String, Json>) {
     let found = REASONING.iter().find_map(|name| message.get(*name).filter(|value| !value.is_null()));
     let Some(reasoning) = found.cloned() else { return };
@@ -226,7 +230,7 @@ fn put_end(messages: &mut Json) -> Outcome<String> {
     Ok(whole)
 }
 
-/// A content that is a text becomes a list of one part.
+/// Turns each content that is a text into a list of one part.
 fn into_parts(messages: &mut Json) {
     for message in messages.as_array_mut().into_iter().flatten() {
         if let Some(Json::String(text)) = message.get_mut("content") {
@@ -236,7 +240,7 @@ fn into_parts(messages: &mut Json) {
     }
 }
 
-/// What stands before END, by which trailing white space may be missing.
+/// The text before END. A template may have trimmed END's trailing space.
 fn cut_at_end(text: &str, last: &str) -> Outcome<String> {
     let missing = || Failure::invalid("messages: the template does not write the last message, which is to be continued");
     if !text.contains(last.trim()) {
@@ -266,7 +270,7 @@ impl Templates {
         !writes(false) && writes(true)
     }
 
-    /// Whether a message's text is in what the template writes, given as it is or as a part.
+    /// Whether the template writes a message's text, given as a string or, with `as_part`, as a part.
     fn writes(&self, name: &str, as_part: bool) -> bool {
         const TEXT: &str = "Good morning";
         let mut messages = serde_json::json!([{"role": "user", "content": TEXT}]);
@@ -320,7 +324,7 @@ impl Templates {
         Ok(Written { text, mark: marker.marked.then_some(marker.mark) })
     }
 
-    /// What templates are given.
+    /// The variables that a template gets.
     fn context(&self, messages: Json, tools: Json, kwargs: &Json, prompt: bool) -> BTreeMap<String, Value> {
         let mut context: BTreeMap<String, Value> =
             self.variables.iter().map(|(name, json)| (name.clone(), python::value(json))).collect();

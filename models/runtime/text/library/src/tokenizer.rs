@@ -7,9 +7,10 @@ use tokenizers::models::ModelWrapper;
 use tokenizers::tokenizer::AddedVocabulary;
 use tokenizers::{AddedToken, Model, OffsetReferential, OffsetType, PreTokenizer, Tokenizer};
 
-/// Texts of more bytes are refused: positions of some libraries have 32 bits.
+/// Texts of more bytes are refused, since positions in some libraries have 32 bits.
 const LARGEST_TEXT: usize = 1 << 30;
-/// What special tokens are called where their own text is to be read as plain text; private-use characters.
+/// Private-use characters around the substitute names of special tokens. The names are used where a special token's own
+/// text must be read as plain text.
 const NAME_BEGIN: char = '\u{10FFFC}';
 const NAME_END: char = '\u{10FFFD}';
 
@@ -18,16 +19,16 @@ pub struct TextTokenizer {
     rules: Rules,
     /// Special tokens by their ids.
     specials: HashMap<u32, String>,
-    /// The added tokens, special ones renamed.
+    /// The added tokens, with substitute names for special ones.
     renamed: AddedVocabulary,
-    /// Ids of `renamed` to those of the library, and the names that it gives.
+    /// From ids of `renamed` to ids of the library; and the substitute names by the library's ids.
     renamed_ids: HashMap<u32, u32>,
     names: HashMap<u32, String>,
 }
 
 pub fn open(json: &[u8]) -> Outcome<TextTokenizer> {
     let mut library: Tokenizer = serde_json::from_slice(json).map_err(Failure::invalid)?;
-    // As transformers does where it is not told otherwise: whole texts, and always the same ids.
+    // As the default in transformers: texts are not cut, not padded, and always have the same ids.
     library.with_truncation(None).map_err(Failure::invalid)?;
     library.with_padding(None);
     if let ModelWrapper::BPE(bpe) = library.get_model() {
@@ -81,7 +82,7 @@ impl TextTokenizer {
         self.rules.strips_space
     }
 
-    /// All that have a text, and special ones.
+    /// Calls `each` for every token of the vocabulary.
     pub fn tokens(&self, mut each: impl FnMut(u32, &Token)) -> Outcome<()> {
         let special: HashSet<&str> = self.specials.values().map(String::as_str).collect();
         let ids: HashSet<u32> = self.library.get_vocab(true).into_values().collect();
@@ -98,7 +99,7 @@ impl TextTokenizer {
         self.library.token_to_id(token)
     }
 
-    /// The special token that the file puts before a text.
+    /// The special token that the file puts before a text, if there is one.
     pub fn begin_id(&self) -> Outcome<Option<u32>> {
         let bare = self.library.encode_fast("a", false).map_err(Failure::invalid)?;
         let whole = self.library.encode_fast("a", true).map_err(Failure::invalid)?;
@@ -107,18 +108,18 @@ impl TextTokenizer {
         Ok(first.filter(|id| put && self.specials.contains_key(id)))
     }
 
-    /// As `tokenizers` reads it: special tokens that are spelled in the text become special. None is added.
+    /// Encodes as `tokenizers` does: text that spells a special token becomes it. No special token is added.
     pub fn encode(&self, text: &str) -> Outcome<Vec<u32>> {
         self.ids(text, self.library.get_added_vocabulary(), |id| id, |_, _| false)
     }
 
-    /// The same, but none becomes special.
+    /// The same, but no text becomes a special token.
     pub fn encode_plain(&self, text: &str) -> Outcome<Vec<u32>> {
         self.encode_renamed(text, 0)
     }
 
-    /// A text in which `mark` stands within what spells a special token and must not become one: without marks, and
-    /// its ids.
+    /// Encodes a text in which text that must not become a special token is marked (marks.rs). Returns the text without
+    /// marks, and its ids.
     pub fn encode_marked(&self, text: &str, mark: char) -> Outcome<(String, Vec<u32>)> {
         too_large(text)?;
         let added = self.library.get_added_vocabulary();
@@ -129,7 +130,7 @@ impl TextTokenizer {
         for (_, (begin, end), tokens) in found.get_splits(OffsetReferential::Original, OffsetType::Byte) {
             let Some(id) = tokens.as_ref().and_then(|t| t.first()).map(|t| t.id) else { continue };
             let Some(content) = self.specials.get(&id) else { continue };
-            // White space around it may belong to it.
+            // The match may include white space around the token.
             let at = text[begin..end].find(content.as_str()).map_or(begin..end, |i| begin + i..begin + i + content.len());
             renamed.push_str(&text[from..at.start].replace(mark, ""));
             renamed.push_str(&self.names[&id]);
@@ -162,8 +163,8 @@ impl TextTokenizer {
         Ok(ids)
     }
 
-    /// What `tokenizers` does, a split at a time. `own` gives the id of an added token; a token of plain text that is
-    /// `refused` (its id, what it was read from) is read in two parts instead.
+    /// Encodes as `tokenizers` does, one split at a time. `own` maps the id of an added token. A token of plain text for
+    /// which `refused` (its id, its text) is true is not used: its text is encoded in two parts instead.
     fn ids(
         &self,
         text: &str,

@@ -1,4 +1,4 @@
-//! What each token contributes to a text, by the decoder of a tokenizer.json.
+//! What each token contributes to a text, according to the decoder of a tokenizer.json.
 
 use crate::budget::{Failure, Outcome};
 use tokenizers::decoders::DecoderWrapper;
@@ -7,15 +7,15 @@ use tokenizers::{Decoder, Tokenizer};
 #[derive(Default)]
 pub struct Token {
     pub bytes: Vec<u8>,
-    /// As the first token of a text.
+    /// The bytes if it is the first token of a text.
     pub first: Vec<u8>,
-    /// Left out of a text.
+    /// Whether the token is left out of a text.
     pub special: bool,
-    /// A byte that shows as part of a run of such tokens (ByteFallback).
+    /// Whether the token is a byte that is shown only within a valid run of such tokens (ByteFallback).
     pub run_byte: bool,
 }
 
-/// How a list of tokens becomes a text: steps on each token, and one way of joining them.
+/// How a list of tokens becomes a text: by steps on each token, and by one way of joining the results.
 pub struct Rules {
     steps: Vec<DecoderWrapper>,
     byte_level: bool,
@@ -80,7 +80,7 @@ impl Rules {
     }
 
     fn form(&self, text: &str, first: bool) -> Outcome<Vec<u8>> {
-        // What a step does depends on whether something stands before the token, not on what.
+        // A step depends on whether there is a token before this one, but not on which.
         let mut list = if first { vec![text.to_string()] } else { vec!["a".to_string(), text.to_string()] };
         for step in &self.steps {
             list = step.decode_chain(list).map_err(Failure::invalid)?;
@@ -105,7 +105,7 @@ impl Rules {
     }
 }
 
-/// The byte of `<0x0A>`.
+/// The byte of a token such as `<0x0A>`.
 fn fallback_byte(text: &[u8]) -> Option<u8> {
     let text = std::str::from_utf8(text).ok()?;
     let digits = text.strip_prefix("<0x")?.strip_suffix('>')?;
@@ -116,7 +116,7 @@ fn fallback_byte(text: &[u8]) -> Option<u8> {
     }
 }
 
-/// The byte that a character stands for where bytes are written as characters (GPT-2's table).
+/// The byte for which a character stands in GPT-2's table of bytes as characters.
 fn byte_of(character: char) -> Option<u8> {
     let shown = |byte: u32| matches!(byte, 0x21..=0x7E | 0xA1..=0xAC | 0xAE..=0xFF);
     let number = character as u32;
