@@ -189,14 +189,10 @@ describe('Api.stream', () => {
 describe('an error within a stream', () => {
   it('has the status of every word that the gateway has', () => {
     const source = readFileSync(new URL('../../gateway/openai/errors.cc', import.meta.url), 'utf8');
-    const rows = [...source.matchAll(/^ *\{absl::StatusCode::\w+, (\d+), "(\w+)", "(\w*)"\}/gm)];
+    const rows = [...source.matchAll(/return \{(\d+), "(\w+)", "(\w*)"\};/g)];
     expect(rows.length).toBeGreaterThan(10);
     for (const [, status, type, code] of rows)
       expect(errorWithin({ error: { message: 'm', type, code: code || null } })!.status, code).toBe(Number(status));
-    const finer = [...source.matchAll(/error\.status == (\d+) .*error\.code = "(\w+)"/g)];
-    expect(finer.length).toBeGreaterThan(0);
-    for (const [, status, code] of finer)
-      expect(errorWithin({ error: { message: 'm', code } })!.status, code).toBe(Number(status));
   });
 });
 

@@ -56,12 +56,12 @@ TEST(JsonBodyTest, SaysWhereItIsNoJson) {
   EXPECT_EQ(words("{\"a\": 1,}"), "line 1, column 9: unexpected '}'; expected string literal");
   EXPECT_EQ(words("{\n'a': 1}"),
             "line 2, column 1: invalid literal; expected string literal; the last that was read is "
-            "\"'\"");
+            "\"{<U+000A>'\"");
   EXPECT_EQ(words("{\"a\": \"\\ud800x\"}"),
             "line 1, column 14: invalid string: surrogate U+D800..U+DBFF must be followed by "
             "U+DC00..U+DFFF; the last that was read is \"\\\"\\\\ud800x\"");
   EXPECT_EQ(words("{\"a\": \"it's; expected\xff\"}"),
-            "line 1, column 23: invalid string: ill-formed UTF-8 byte; the last that was read is "
+            "line 1, column 22: invalid string: ill-formed UTF-8 byte; the last that was read is "
             "\"\\\"it's; expected\\xFF\"");
   const std::string text(1000, 'x');
   EXPECT_EQ(words(("[\"" + text + "\n").c_str()).size(),
