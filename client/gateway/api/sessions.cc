@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "client/gateway/api/answer.h"
+#include "client/gateway/api/models_json.h"
 #include "client/gateway/api/read_json.h"
 #include "client/gateway/api/services.h"
 #include "client/gateway/api/session_target.h"

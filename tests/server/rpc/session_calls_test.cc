@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <set>
 #include <string>
@@ -271,10 +272,15 @@ TEST_F(SessionCallsTest, CancelledCallCommitsOnlyIfItWasAsked) {
 }
 
 // However the client's clock and the server's stand: half of the deadlines are rounded on their
-// way.
+// way. On a busy machine a deadline may pass before the session is asked for.
 TEST_F(SessionCallsTest, DeadlineCommitsNothing) {
+  std::atomic<int> acquired = 0;
+  EXPECT_CALL(store_, Acquire(testing::_))
+      .WillRepeatedly([&](const SessionCall&) -> absl::StatusOr<std::unique_ptr<Lease>> {
+        ++acquired;
+        return std::make_unique<FakeLease>(Record(), &log_);
+      });
   for (const int milliseconds : {100, 333, 1001, 1009}) {
-    Expect();
     v1::GenerateRequest request = Prompt("", 100'000'000);
     request.mutable_session()->set_commit_on_cancel(true);
     grpc::ClientContext context;
@@ -287,7 +293,8 @@ TEST_F(SessionCallsTest, DeadlineCommitsNothing) {
   }
   server_->Shutdown(std::chrono::steady_clock::now() + std::chrono::seconds(60));
   EXPECT_EQ(log_.commits, 0);
-  EXPECT_EQ(log_.released, 4);
+  EXPECT_GT(acquired, 0);
+  EXPECT_EQ(log_.released, acquired);
 }
 
 TEST_F(SessionCallsTest, CreateNamesTheModel) {
