@@ -1,10 +1,14 @@
 """Fixtures for the clients' tests: the Python package, built once, and a stand-in for the server."""
 
+import os
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
+
+# gRPC's handlers of forks may abort a process whose server is at work while a program is started from it.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "client" / "python"

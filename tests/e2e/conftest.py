@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+# gRPC's handlers of forks may abort a process with open channels while a program is started from it.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
 sys.path.insert(0, str(Path(__file__).parent))
 from api import generate  # noqa: E402
 from published_models import NotFetched, published  # noqa: E402
