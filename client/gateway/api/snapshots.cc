@@ -9,6 +9,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "client/gateway/api/answer.h"
+#include "client/gateway/api/models_json.h"
 #include "client/gateway/api/services.h"
 #include "client/gateway/api/session_target.h"
 #include "client/gateway/api/whole_reply.h"
