@@ -37,6 +37,11 @@
   OP(linear_prefill_attention, LinearPrefillAttention, __VA_ARGS__)   \
   OP(softmax_decode_attention, SoftmaxDecodeAttention, __VA_ARGS__)   \
   OP(softmax_prefill_attention, SoftmaxPrefillAttention, __VA_ARGS__) \
+  OP(token_shift, TokenShift, __VA_ARGS__)                            \
+  OP(causal_convolution, CausalConvolution, __VA_ARGS__)              \
+  OP(rwkv_time_mix, RwkvTimeMix, __VA_ARGS__)                         \
+  OP(gated_delta_rule, GatedDeltaRule, __VA_ARGS__)                   \
+  OP(mamba_scan, MambaScan, __VA_ARGS__)                              \
   OP(token_logprobs, TokenLogprobs, __VA_ARGS__)                      \
   OP(sample, Sample, __VA_ARGS__)
 // ... and those of the CPU alone.
