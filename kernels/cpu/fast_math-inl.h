@@ -44,6 +44,43 @@ HWY_INLINE V FastGelu(D d, V x) {
   return hn::Div(x, hn::Add(hn::Set(d, 1.0F), FastExp(d, z)));
 }
 
+// 1 / (1 + e^-x).
+template <class D, class V>
+HWY_INLINE V FastSigmoid(D d, V x) {
+  const V one = hn::Set(d, 1.0F);
+  return hn::Div(one, hn::Add(one, FastExp(d, hn::Neg(x))));
+}
+
+template <class D, class V>
+HWY_INLINE V FastTanh(D d, V x) {
+  return hn::IfThenElse(hn::Eq(x, x), hn::Tanh(d, x), x);
+}
+
+// max(x, 0)^2; NaN stays NaN.
+template <class D, class V>
+HWY_INLINE V SquaredRelu(D d, V x) {
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, x));
+}
+
+template <class D, class V>
+HWY_INLINE V Activate(D d, Activation activation, V x) {
+  switch (activation) {
+    case Activation::kNone:
+      break;
+    case Activation::kSilu:
+      return FastSilu(d, x);
+    case Activation::kGelu:
+      return FastGelu(d, x);
+    case Activation::kTanh:
+      return FastTanh(d, x);
+    case Activation::kSigmoid:
+      return FastSigmoid(d, x);
+    case Activation::kSquaredRelu:
+      return SquaredRelu(d, x);
+  }
+  return x;
+}
+
 // Loads the first `count` lanes; the others are zero. Reads nothing beyond.
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> LoadFirst(D d, const T* from, size_t count) {

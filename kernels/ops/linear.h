@@ -52,7 +52,8 @@ struct PackRowsArgs {
 // chunk_rows and its place in the chunk, too, but on no other row.
 
 // kGelu: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), its tanh form (Hendrycks, Gimpel 2016).
-enum class Activation : uint8_t { kNone, kSilu, kGelu };
+// kSquaredRelu: max(x, 0)^2.
+enum class Activation : uint8_t { kNone, kSilu, kGelu, kTanh, kSigmoid, kSquaredRelu };
 inline constexpr float kGeluScale = 0.7978845608F;  // sqrt(2/pi)
 inline constexpr float kGeluCubic = 0.044715F;
 

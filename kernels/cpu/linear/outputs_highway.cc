@@ -24,8 +24,7 @@ HWY_INLINE void StoreVector(const float* sums, size_t count, const float* scales
   if (scales != nullptr) v = hn::Mul(v, LoadFirst(d, scales, count));
   if (bias != nullptr) v = hn::Add(v, LoadFirst(d, bias, count));
   if (out.scale != 1) v = hn::Mul(v, hn::Set(d, out.scale));
-  if (out.activation == Activation::kSilu) v = FastSilu(d, v);
-  if (out.activation == Activation::kGelu) v = FastGelu(d, v);
+  v = Activate(d, out.activation, v);
   if (out.accumulate) v = hn::Add(LoadFirst(d, y, count), v);
   StoreFirst(v, d, y, count);
 }

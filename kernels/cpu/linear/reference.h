@@ -41,6 +41,12 @@ inline double ReferenceActivation(Activation activation, double x) {
     case Activation::kGelu:
       return 0.5 * x *
              (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    case Activation::kTanh:
+      return std::tanh(x);
+    case Activation::kSigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Activation::kSquaredRelu:
+      return x < 0 ? 0 : x * x;
   }
   return x;
 }

@@ -96,23 +96,22 @@ void TakeInputs(const RecurrentState& state, Matrix<const float> x, int64_t firs
 absl::Status ReferenceTokenShift(Device&, const TokenShiftArgs& args) {
   const int64_t rows = args.x.dim(0), width = args.x.dim(1);
   for (int64_t run = 0; run < Runs(args.sessions, rows); ++run) {
-    VisitRun(args.sessions, run, rows,
-             [&](const RecurrentState& state, int64_t first, int64_t count) {
-               for (int64_t m = 0; m < args.mix.dim(0); ++m) {
-                 for (int64_t n = first; n < first + count; ++n) {
-                   float* const out = args.out.row(m) + n * width;
-                   for (int64_t c = 0; c < width; ++c) {
-                     const double x = args.x.row(n)[c];
-                     const double before =
-                         state.none() ? 0 : Before(state, args.x, 0, 1, width, first, n, 1, c);
-                     out[c] = state.none()
-                                  ? 0
-                                  : static_cast<float>(x + (before - x) * args.mix.row(m)[c]);
-                   }
-                 }
-               }
-               if (!state.none()) TakeInputs(state, args.x, 0, 1, width, first, count);
-             });
+    VisitRun(
+        args.sessions, run, rows, [&](const RecurrentState& state, int64_t first, int64_t count) {
+          for (int64_t m = 0; m < args.mix.dim(0); ++m) {
+            for (int64_t n = first; n < first + count; ++n) {
+              float* const out = args.out.row(m) + n * width;
+              for (int64_t c = 0; c < width; ++c) {
+                const double x = args.x.row(n)[c];
+                const double before =
+                    state.none() ? 0 : Before(state, args.x, 0, 1, width, first, n, 1, c);
+                out[c] =
+                    state.none() ? 0 : static_cast<float>(x + (before - x) * args.mix.row(m)[c]);
+              }
+            }
+          }
+          if (!state.none()) TakeInputs(state, args.x, 0, 1, width, first, count);
+        });
   }
   return absl::OkStatus();
 }
@@ -198,8 +197,8 @@ absl::Status ReferenceGatedDeltaRule(Device&, const GatedDeltaRuleArgs& args) {
     };
     const double query_norm = norm(query) * std::sqrt(static_cast<double>(shape.key));
     const double key_norm = norm(key), beta = Sigmoid(strength[h]);
-    const double alpha = std::exp(args.rate.data[h] *
-                                  Softplus(static_cast<double>(decay[h]) + args.decay_bias.data[h]));
+    const double alpha = std::exp(
+        args.rate.data[h] * Softplus(static_cast<double>(decay[h]) + args.decay_bias.data[h]));
     for (size_t i = 0; i < at.k.size(); ++i) {
       at.w[i] = alpha;
       at.a[i] = at.k[i] = key[i] / key_norm;

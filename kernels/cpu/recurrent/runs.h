@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/cpu/parallel.h"
 #include "kernels/ops/recurrent/recurrence.h"
 
 namespace tvq {
@@ -25,6 +26,15 @@ void VisitRun(const RecurrentRows& sessions, int64_t run, int64_t rows, const Vi
   visit(states[run], run, 1);
   if (inputs == nullptr) return;
   for (int64_t n = run + 1; n < rows && states[n].inputs == inputs; ++n) visit(states[n], n, 1);
+}
+
+// task(run, head) for every head `out` [N, H, V] has in every run; `key` is the recurrence's K.
+template <typename Task>
+void RunHeads(Device& device, const RecurrentRows& sessions, Tensor<float, 3> out, int64_t key,
+              const Task& task) {
+  const int64_t heads = out.dim(1);
+  RunTasks(AsCpu(device), Runs(sessions, out.dim(0)) * heads, out.size() * key,
+           [&](int64_t i) { task(i / heads, i % heads); });
 }
 
 // Copies `count` numbers to `kept`, if there is a place.

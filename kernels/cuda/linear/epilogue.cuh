@@ -33,6 +33,9 @@ struct Epilogue {
       const float z = kGeluScale * (sum + kGeluCubic * (sum * sum * sum));
       sum = sum / (1 + expf(-2 * z));
     }
+    if (to.activation == Activation::kTanh) sum = tanhf(sum);
+    if (to.activation == Activation::kSigmoid) sum = 1 / (1 + expf(-sum));
+    if (to.activation == Activation::kSquaredRelu) sum = sum < 0 ? 0 : sum * sum;
     *Place(to, row, output) = accumulate ? old + sum : sum;
   }
   // Prefetches what Store will read of the weight.

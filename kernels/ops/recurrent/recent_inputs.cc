@@ -24,9 +24,9 @@ absl::Status CheckArgs(const Device& device, const CausalConvolutionArgs& args) 
     return ArgumentError(kOp, absl::StrCat("weight has ", width, " rows, expected 2 or more"));
   }
   if (args.first < 0 || args.first > columns - channels) {
-    return ArgumentError(kOp, absl::StrCat("first is ", args.first, ", expected 0 to ",
-                                           columns - channels, ": x has ", columns,
-                                           " columns, weight ", channels));
+    return ArgumentError(
+        kOp, absl::StrCat("first is ", args.first, ", expected 0 to ", columns - channels,
+                          ": x has ", columns, " columns, weight ", channels));
   }
   return FirstError({
       CheckShape(kOp, "x", args.x, {rows, columns}),

@@ -72,8 +72,9 @@ class LinearTest : public testing::TestWithParam<OpCase> {
 // the roundings of the sum are left: at most those of SumRoundings and one each for adding the
 // partial sums and the bias, the two scales, and their conversion. An int8 weight's scale * q is
 // rounded here, not in the kernel: one more. An int4 weight's is exact in float32, and the kernel
-// rounds once a group. |silu'| < 1.1 and |gelu'| < 1.13, and FastSilu and
-// FastGelu add 4e-7 of their results; the cube and its sum in gelu are up to six more roundings of
+// rounds once a group. |silu'| < 1.1, |gelu'| < 1.13, |tanh'| and |sigmoid'|
+// are at most 1, the square's derivative is at most twice the sum of the terms' magnitudes, and the
+// functions add 4e-7 of their results; the cube and its sum in gelu are up to six more roundings of
 // what it is taken of. VDPBF16PS drops subnormal products.
 void LinearTest::Compare(int64_t rows, int64_t in, int64_t out, const Options& options) {
   const std::vector<float> x = RandomFloats(rows * in, 1);
@@ -94,8 +95,11 @@ void LinearTest::Compare(int64_t rows, int64_t in, int64_t out, const Options& o
       }
       const auto at = static_cast<size_t>(n * out + o);
       const double old = options.accumulate ? std::abs(y0[at]) : 0;
+      const double slope = options.activation == Activation::kSquaredRelu
+                               ? 2 * terms * std::abs(options.scale)
+                               : 1.13;
       const double bound =
-          1.13 * Gamma(SumRoundings(GetParam(), in) + 12) * terms * std::abs(options.scale) +
+          slope * Gamma(SumRoundings(GetParam(), in) + 12) * terms * std::abs(options.scale) +
           4e-7 * (std::abs(expected[at]) + old) + 1e-36;
       ASSERT_NEAR(y[at], expected[at], bound)
           << rows << " rows, in " << in << ", out " << out << ", row " << n << ", output " << o;
@@ -124,7 +128,8 @@ TEST_P(LinearTest, AppliesTheEpilogue) {
   for (const bool bias : {false, true}) {
     for (const float scale : {1.0F, -0.37F}) {
       for (const Activation activation :
-           {Activation::kNone, Activation::kSilu, Activation::kGelu}) {
+           {Activation::kNone, Activation::kSilu, Activation::kGelu, Activation::kTanh,
+            Activation::kSigmoid, Activation::kSquaredRelu}) {
         for (const bool accumulate : {false, true}) {
           Compare(7, 65, 50, {bias, scale, activation, accumulate});
         }
