@@ -9,15 +9,19 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "models/runtime/registry/registry.h"
 #include "models/runtime/tokenizer/tokenizer.h"
 #include "server/engine/engine.h"
 #include "tests/conformance/oracle.h"
 #include "tests/conformance/test_weights.h"
 #include "tests/kernels/test_devices.h"
+#include "tests/models/runtime/families/recurrent/recurrent_models.h"
 
 namespace tvq::conformance {
 
@@ -29,14 +33,17 @@ struct EngineCase {
   std::string block = "gated";
   bool converted = false;  // of a family with rotary positions
   bool growing = false;    // converted, with heads that keep all keys
+  // The config.json of a model with recurrent layers, in place of a network of the other fields.
+  const char* recurrent = nullptr;
 
   // Kernels run on fibers here: a thousand times slower than elsewhere, so once, with one type. The
   // others' kernels are the models' tests'.
   bool stand_in() const { return device.name == "cuda_stand_in"; }
   // Those of which the continuations meet a thousand interleavings: a state of pages, one of rings,
-  // and one of both.
+  // one of both, and those of recurrent layers.
   bool thorough() const {
-    return device.name == "cpu" && (kind == "qwen3" || (converted && dtype == DType::kFloat32));
+    return device.name == "cpu" &&
+           (kind == "qwen3" || ((converted || recurrent != nullptr) && dtype == DType::kFloat32));
   }
   bool drafts() const { return device.name == "cpu" && kind != "linear_transformer"; }
 };
@@ -64,6 +71,15 @@ inline std::vector<EngineCase> EngineCases() {
   }
   cases.push_back({{"cuda", ""}, DType::kBFloat16, 1, "llama", "standard", true});
   cases.push_back({{"cpu", ""}, DType::kFloat32, 2, "llama", "standard", true, true});
+  for (const auto& [kind, json] :
+       {std::pair("rwkv7", kRwkv7), std::pair("mamba2", kMamba2), std::pair("qwen3_5", kQwen35)}) {
+    for (const auto& [device, dtype, threads] :
+         {std::tuple("cpu", DType::kFloat32, 3), std::tuple("cpu", DType::kInt8, 2),
+          std::tuple("cuda", DType::kFloat32, 1)}) {
+      cases.push_back({{device, ""}, dtype, threads, kind, "standard"});
+      cases.back().recurrent = json;
+    }
+  }
   return cases;
 }
 
@@ -102,7 +118,14 @@ inline std::unique_ptr<Engine> MakeEngine(const EngineCase& on, int64_t prefill_
   options.device = MakeTestDevice(on.device, on.threads);
   options.dtype = on.dtype;
   options.draft_rows = limits.draft_tokens;
-  const Config config = Config::Parse(shape.Json(), "test").value();
+  const std::string json =
+      on.recurrent == nullptr
+          ? shape.Json()
+          : absl::StrReplaceAll(on.recurrent, {{"\"vocab_size\": 29", "\"vocab_size\": 259"},
+                                               {"\"prefill_chunk\": 64",
+                                                absl::StrCat("\"prefill_chunk\": ", prefill_chunk)},
+                                               {"\"ids\"", "\"bytes\""}});
+  const Config config = Config::Parse(json, "test").value();
   TestWeights weights(1);
   std::shared_ptr<Model> model =
       BuildModel(config, weights, LoadTokenizer("", config.Common().value()).value(), options)

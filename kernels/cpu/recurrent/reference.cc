@@ -69,8 +69,9 @@ void Recur(const RecurrentRows& sessions, int64_t key, Tensor<float, 3> out, con
 }
 
 // The input `back` rows before row n of a run that began at row `first`, column c.
-double Before(const RecurrentState& state, Matrix<const float> x, int64_t first_column,
-              int64_t inputs, int64_t channels, int64_t first, int64_t n, int64_t back, int64_t c) {
+double InputBefore(const RecurrentState& state, Matrix<const float> x, int64_t first_column,
+                   int64_t inputs, int64_t channels, int64_t first, int64_t n, int64_t back,
+                   int64_t c) {
   const int64_t row = n - back;
   if (row >= first) return x.row(row)[first_column + c];
   return state.inputs[(inputs + row - first) * channels + c];
@@ -85,8 +86,8 @@ void TakeInputs(const RecurrentState& state, Matrix<const float> x, int64_t firs
   from.inputs = const_cast<float*>(old.data());
   for (int64_t i = 0; i < inputs; ++i) {
     for (int64_t c = 0; c < channels; ++c) {
-      state.inputs[i * channels + c] = static_cast<float>(
-          Before(from, x, first_column, inputs, channels, first, first + count, inputs - i, c));
+      state.inputs[i * channels + c] = static_cast<float>(InputBefore(
+          from, x, first_column, inputs, channels, first, first + count, inputs - i, c));
     }
   }
 }
@@ -104,7 +105,7 @@ absl::Status ReferenceTokenShift(Device&, const TokenShiftArgs& args) {
               for (int64_t c = 0; c < width; ++c) {
                 const double x = args.x.row(n)[c];
                 const double before =
-                    state.none() ? 0 : Before(state, args.x, 0, 1, width, first, n, 1, c);
+                    state.none() ? 0 : InputBefore(state, args.x, 0, 1, width, first, n, 1, c);
                 out[c] =
                     state.none() ? 0 : static_cast<float>(x + (before - x) * args.mix.row(m)[c]);
               }
@@ -119,21 +120,21 @@ absl::Status ReferenceTokenShift(Device&, const TokenShiftArgs& args) {
 absl::Status ReferenceCausalConvolution(Device&, const CausalConvolutionArgs& args) {
   const int64_t rows = args.x.dim(0), width = args.weight.dim(0), channels = args.weight.dim(1);
   for (int64_t run = 0; run < Runs(args.sessions, rows); ++run) {
-    VisitRun(args.sessions, run, rows,
-             [&](const RecurrentState& state, int64_t first, int64_t count) {
-               if (state.none()) return std::fill_n(args.out.row(first), channels, 0.0F), void();
-               for (int64_t n = first; n < first + count; ++n) {
-                 for (int64_t c = 0; c < channels; ++c) {
-                   double sum = args.bias.empty() ? 0 : args.bias.data[c];
-                   for (int64_t j = 0; j < width; ++j) {
-                     sum += args.weight.row(j)[c] * Before(state, args.x, args.first, width - 1,
+    VisitRun(
+        args.sessions, run, rows, [&](const RecurrentState& state, int64_t first, int64_t count) {
+          if (state.none()) return std::fill_n(args.out.row(first), channels, 0.0F), void();
+          for (int64_t n = first; n < first + count; ++n) {
+            for (int64_t c = 0; c < channels; ++c) {
+              double sum = args.bias.empty() ? 0 : args.bias.data[c];
+              for (int64_t j = 0; j < width; ++j) {
+                sum += args.weight.row(j)[c] * InputBefore(state, args.x, args.first, width - 1,
                                                            channels, first, n, width - 1 - j, c);
-                   }
-                   args.out.row(n)[c] = static_cast<float>(Silu(sum));
-                 }
-               }
-               TakeInputs(state, args.x, args.first, width - 1, channels, first, count);
-             });
+              }
+              args.out.row(n)[c] = static_cast<float>(Silu(sum));
+            }
+          }
+          TakeInputs(state, args.x, args.first, width - 1, channels, first, count);
+        });
   }
   return absl::OkStatus();
 }

@@ -27,6 +27,29 @@ constexpr int64_t kLargestFirstId = 1 << 16;
 constexpr std::array<const char*, 7> kTokenizerTypes = {
     "bytes", "sentencepiece", "huggingface", "rwkv", "characters", "pixels", "ids"};
 
+constexpr char kPythonFloat[] = "__float__";
+
+// The text with each Infinity outside strings, which Python writes and JSON does not have, as the
+// object that newer files have in its place.
+std::string WithoutBareInfinity(std::string_view text) {
+  constexpr char kBare[] = "Infinity";
+  std::string result;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (in_string && text[i] == '\\' && i + 1 < text.size()) {
+      result += text[i++];
+    } else if (text[i] == '"') {
+      in_string = !in_string;
+    } else if (!in_string && text.substr(i).starts_with(kBare)) {
+      result += absl::StrCat("{\"", kPythonFloat, "\": \"", kBare, "\"}");
+      i += sizeof(kBare) - 2;
+      continue;
+    }
+    result += text[i];
+  }
+  return result;
+}
+
 // The `tokenizer` object for the tokenizer file that lies in the directory; type ids if none does.
 absl::StatusOr<json> FoundTokenizer(const std::string& dir) {
   const auto has = [&](const char* file) {
@@ -53,6 +76,13 @@ absl::StatusOr<json> FoundTokenizer(const std::string& dir) {
 absl::Status CheckDirectory(const std::string& dir) {
   std::error_code none;
   if (!std::filesystem::is_regular_file(dir, none)) return absl::OkStatus();
+  if (dir.ends_with(".pth")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(dir,
+                     " is a file of PyTorch, must be a model directory: for a file of RWKV-7 "
+                     "scripts/import-rwkv ",
+                     dir, " DIR makes one of it"));
+  }
   if (!dir.ends_with(".gguf")) {
     return absl::InvalidArgumentError(absl::StrCat(dir, " is a file, must be a model directory"));
   }
@@ -118,7 +148,7 @@ absl::StatusOr<Config> Config::Load(const std::string& dir) {
   const std::string path = absl::StrCat(dir, "/config.json");
   absl::StatusOr<std::string> text = ReadFile(path, kLargestConfigBytes);
   if (!text.ok()) return text.status();
-  absl::StatusOr<json> object = ParseJsonObject(*text, path, JsonLimits{});
+  absl::StatusOr<json> object = ParseJsonObject(WithoutBareInfinity(*text), path, JsonLimits{});
   if (!object.ok()) return object.status();
   const auto tokenizer = object->find("tokenizer");
   if (tokenizer == object->end() || tokenizer->is_null()) {
@@ -215,6 +245,25 @@ absl::StatusOr<std::vector<std::string>> Config::Strings(std::string_view name) 
     strings.push_back(item.get<std::string>());
   }
   return strings;
+}
+
+absl::StatusOr<std::vector<double>> Config::Numbers(std::string_view name, double min,
+                                                    double max) const {
+  std::vector<double> numbers;
+  const json* value = Find(name);
+  if (value == nullptr) return numbers;
+  const auto wrong = [&] {
+    return Error(name, absl::StrCat("a list of numbers from ", min, " to ", max));
+  };
+  if (!value->is_array()) return wrong();
+  for (const json& item : *value) {
+    const bool infinite = item == json{{kPythonFloat, "Infinity"}};
+    if (!infinite && !item.is_number()) return wrong();
+    const double number = infinite ? std::numeric_limits<double>::infinity() : item.get<double>();
+    if (!(number >= min && number <= max)) return wrong();
+    numbers.push_back(number);
+  }
+  return numbers;
 }
 
 absl::StatusOr<std::vector<int32_t>> Config::Ids(std::string_view name, int64_t vocab_size) const {

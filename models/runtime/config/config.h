@@ -67,6 +67,9 @@ class Config {
                                      std::optional<std::string> fallback = {}) const;
   // A list of strings, none of them empty; an empty list if the field is absent.
   absl::StatusOr<std::vector<std::string>> Strings(std::string_view name) const;
+  // A list of numbers from `min` to `max`, which may be infinite; an empty list if the field is
+  // absent. Infinity is written as Python's json does, or as {"__float__": "Infinity"}.
+  absl::StatusOr<std::vector<double>> Numbers(std::string_view name, double min, double max) const;
   // Token ids below `vocab_size`: a number, or a list of them; an empty list if the field is
   // absent.
   absl::StatusOr<std::vector<int32_t>> Ids(std::string_view name, int64_t vocab_size) const;

@@ -40,8 +40,8 @@ void ConfigFields::Number(const char* name, double* value, double min, double ma
   if (ok()) Take(config_.Number(name, min, max, fallback), value);
 }
 
-void ConfigFields::Bool(const char* name, bool* value) {
-  if (ok()) Take(config_.Bool(name, false), value);
+void ConfigFields::Bool(const char* name, bool* value, bool fallback) {
+  if (ok()) Take(config_.Bool(name, fallback), value);
 }
 
 size_t ConfigFields::Choice(const char* name, const std::vector<std::string>& choices) {

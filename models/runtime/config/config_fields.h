@@ -32,7 +32,7 @@ class ConfigFields {
            std::optional<int64_t> fallback = {});
   void Number(const char* name, double* value, double min, double max,
               std::optional<double> fallback = {});
-  void Bool(const char* name, bool* value);
+  void Bool(const char* name, bool* value, bool fallback = false);
 
   // The index in `choices` of the field's string; 0 if the field is absent.
   size_t Choice(const char* name, const std::vector<std::string>& choices);

@@ -13,10 +13,13 @@ const std::vector<Family>& AllFamilies() {
   static const auto* const families = new std::vector<Family>{
       LinearTransformerFamily(),
       LlamaFamily(),
+      Mamba2Family(),
       MistralFamily(),
       PerformerFamily(),
       Qwen2Family(),
       Qwen3Family(),
+      Qwen35Family(),
+      Rwkv7Family(),
       SoftCodebookFamily(),
       SoftmaxTransformerFamily(),
       TransformerVqFamily(),

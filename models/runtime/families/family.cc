@@ -64,4 +64,14 @@ absl::StatusOr<std::unique_ptr<Model>> BuildStack(const Config& config, StackCon
   return Stack::Create(parsed, std::move(layers), weights, std::move(tokenizer), options);
 }
 
+absl::StatusOr<std::unique_ptr<Model>> BuildRecurrent(const Config& config, StackConfig parsed,
+                                                      StackLayers layers, WeightSource& weights,
+                                                      std::unique_ptr<Tokenizer> tokenizer,
+                                                      const LoadOptions& options) {
+  if (absl::Status s = CheckStateDType(options); !s.ok()) return s;
+  if (!config.Has("max_position")) parsed.common.max_position = 0;
+  return BuildStack(config, std::move(parsed), std::move(layers), weights, std::move(tokenizer),
+                    options);
+}
+
 }  // namespace tvq

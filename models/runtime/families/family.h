@@ -36,9 +36,12 @@ Family TransformerVqFamily();
 Family SoftmaxTransformerFamily();
 Family LinearTransformerFamily();
 Family LlamaFamily();
+Family Mamba2Family();
 Family MistralFamily();
 Family Qwen2Family();
 Family Qwen3Family();
+Family Qwen35Family();
+Family Rwkv7Family();
 Family SoftCodebookFamily();
 Family PerformerFamily();
 Family VqEncoderFamily();
@@ -61,11 +64,21 @@ int64_t LongestContext(const CommonConfig& config, const LoadOptions& options, b
 absl::Status CheckLongest(const Config& config, int64_t longest,
                           const std::function<int64_t(int64_t tokens)>& bytes);
 
+// For Family::spare: logits that are the embedding again.
+inline bool IsTiedLogits(std::string_view name) { return name == "lm_head.weight"; }
+
 // A stack of `layers`, with sessions up to LongestContext.
 absl::StatusOr<std::unique_ptr<Model>> BuildStack(const Config& config, StackConfig parsed,
                                                   StackLayers layers, WeightSource& weights,
                                                   std::unique_ptr<Tokenizer> tokenizer,
                                                   const LoadOptions& options);
+
+// The same for a model all of whose layers are recurrent. The context that it was trained with does
+// not limit contexts, a max_position does.
+absl::StatusOr<std::unique_ptr<Model>> BuildRecurrent(const Config& config, StackConfig parsed,
+                                                      StackLayers layers, WeightSource& weights,
+                                                      std::unique_ptr<Tokenizer> tokenizer,
+                                                      const LoadOptions& options);
 
 // Family::build for a transformer whose layers are made by `Make`.
 template <absl::StatusOr<StackLayers> (*Make)(const TransformerConfig&, const LoadOptions&)>

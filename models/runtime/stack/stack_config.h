@@ -15,9 +15,10 @@ namespace tvq {
 // Names of the tensors at both ends of a model.
 struct VocabularyTensors {
   std::string embedding = "embedding.weight";
-  std::string norm = "norm";  // + ".weight", and + ".bias" if `biases`
+  std::string norm = "norm";  // + ".weight", and + ".bias" if `norm_bias`
   std::string logits = "lm_head";
-  bool biases = true;
+  bool norm_bias = true;
+  bool logits_bias = true;
 };
 
 struct StackConfig {
@@ -29,6 +30,7 @@ struct StackConfig {
   bool output_norm = false;
   Norm norm = Norm::kRms;  // of output_norm
   float norm_epsilon = kOwnEpsilon;
+  float norm_gain_offset = 0;  // is added to the gains that the checkpoint has
   VocabularyTensors tensors;
   double logit_scale = 1;
 

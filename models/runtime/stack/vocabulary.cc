@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/ops/embedding.h"
-#include "kernels/ops/norm_rows.h"
 
 namespace tvq {
 
@@ -22,16 +21,13 @@ void Vocabulary::LoadEmbedding(WeightLoader& loader) {
 void Vocabulary::LoadLogits(WeightLoader& loader) {
   const int64_t vocab = config_.common.vocab_size, d = config_.d_model;
   const VocabularyTensors& names = config_.tensors;
-  if (config_.output_norm) {
-    norm_gain_ = loader.Upload(loader.Read(names.norm + ".weight", {d}));
-    if (names.biases) norm_bias_ = loader.Upload(loader.Read(names.norm + ".bias", {d}));
-  }
+  if (config_.output_norm) norm_.Load(names.norm, loader);
   if (!config_.tie_word_embeddings) {
     loaded_ = loader.ReadVocabularyMatrix(names.logits + ".weight", vocab, d);
   }
   logits_ = loader.Pack({&loaded_});
   loaded_ = {};
-  if (names.biases) logits_bias_ = loader.Upload(loader.Read(names.logits + ".bias", {vocab}));
+  if (names.logits_bias) logits_bias_ = loader.Upload(loader.Read(names.logits + ".bias", {vocab}));
 }
 
 void Vocabulary::Reserve(int64_t rows, WorkingMemory& memory) {
@@ -66,14 +62,7 @@ absl::Status Vocabulary::Embed(Vector<const int32_t> tokens, Vector<const int64_
 absl::StatusOr<Matrix<float>> Vocabulary::Norm(Matrix<float> x) const {
   if (!config_.output_norm) return x;
   const Matrix<float> normed{normed_, x.shape};
-  NormRowsArgs args;
-  args.norm = config_.norm;
-  args.x = x;
-  args.gain = VectorOf(norm_gain_, config_.d_model);
-  if (config_.tensors.biases) args.bias = VectorOf(norm_bias_, config_.d_model);
-  args.out = normed;
-  args.epsilon = config_.norm_epsilon;
-  if (absl::Status s = NormRows(device_, args); !s.ok()) return s;
+  if (absl::Status s = norm_.Apply(device_, x, normed); !s.ok()) return s;
   return normed;
 }
 
@@ -83,7 +72,7 @@ absl::Status Vocabulary::Logits(Matrix<float> x, Matrix<float> out) const {
   LinearArgs args;
   args.x = *normed;
   args.weight = &logits_;
-  if (config_.tensors.biases) args.bias = VectorOf(logits_bias_, out.dim(1));
+  args.bias = OptionalVector(logits_bias_, out.dim(1));
   args.scale = static_cast<float>(config_.logit_scale);
   args.y = out;
   return Linear(device_, args);

@@ -9,6 +9,7 @@
 #include "kernels/device/device.h"
 #include "kernels/device/tensor.h"
 #include "kernels/ops/linear.h"
+#include "models/runtime/stack/row_norm.h"
 #include "models/runtime/stack/stack_config.h"
 #include "models/runtime/stack/weight_loader.h"
 #include "models/runtime/stack/working_memory.h"
@@ -18,7 +19,14 @@ namespace tvq {
 class Vocabulary {
  public:
   // The device must outlive it.
-  Vocabulary(const StackConfig& config, Device& device) : config_(config), device_(device) {}
+  Vocabulary(const StackConfig& config, Device& device)
+      : config_(config),
+        device_(device),
+        norm_({.norm = config.norm,
+               .width = config.d_model,
+               .epsilon = config.norm_epsilon,
+               .gain_offset = config.norm_gain_offset,
+               .bias = config.tensors.norm_bias}) {}
 
   // LoadEmbedding is called before the layers load, LoadLogits after them, with the same loader.
   // Errors are in loader.status().
@@ -45,10 +53,10 @@ class Vocabulary {
   Buffer embedding_;         // [vocab, D]
   Buffer embedding_scales_;  // [vocab], int8 only
   DType embedding_dtype_ = DType::kFloat32;
-  float position_scale_ = 0;      // 0: no absolute positions
-  Buffer norm_gain_, norm_bias_;  // [D], empty without output_norm or without biases
-  LinearWeight logits_;           // [vocab, D]
-  Buffer logits_bias_;            // [vocab]
+  float position_scale_ = 0;  // 0: no absolute positions
+  RowNorm norm_;              // not loaded without output_norm
+  LinearWeight logits_;       // [vocab, D]
+  Buffer logits_bias_;        // [vocab], or empty
   float* normed_ = nullptr;
 };
 

@@ -34,6 +34,19 @@ HostMatrix MatrixValues::View() const {
   return view;
 }
 
+HostMatrix CopyRows(const MatrixValues& matrix, int64_t row, int64_t count,
+                    std::vector<std::vector<float>>& owner) {
+  const HostMatrix whole = matrix.View();
+  std::vector<float>& values = owner.emplace_back(static_cast<size_t>(count * whole.in));
+  for (int64_t i = 0; i < count; ++i) {
+    ReadValues(whole, row + i, 0, whole.in, values.data() + i * whole.in);
+  }
+  return {.data = values.data(),
+          .out = count,
+          .in = whole.in,
+          .scales = whole.scales == nullptr ? nullptr : whole.scales + row};
+}
+
 std::vector<float> WeightLoader::Fail(absl::Status status) {
   status_.Update(std::move(status));
   return {};
@@ -53,6 +66,12 @@ std::vector<float> WeightLoader::Read(const std::string& name, std::vector<int64
   }
   parameters_ += static_cast<int64_t>(values->size());
   return *std::move(values);
+}
+
+std::vector<float> WeightLoader::ReadGain(const std::string& name, int64_t width, float offset) {
+  std::vector<float> gain = Read(name, {width});
+  for (float& number : gain) number += offset;
+  return gain;
 }
 
 MatrixValues WeightLoader::ReadMatrix(const std::string& name, int64_t rows, int64_t width) {

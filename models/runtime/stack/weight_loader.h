@@ -30,9 +30,19 @@ struct MatrixValues {
   HostMatrix View() const;
 };
 
+// Rows [row, row + count) of a matrix, copied to `owner`, which must outlive what
+// is returned.
+HostMatrix CopyRows(const MatrixValues& matrix, int64_t row, int64_t count,
+                    std::vector<std::vector<float>>& owner);
+
 // A vector of `size` numbers in a buffer that WeightLoader::Upload returned.
 inline Vector<const float> VectorOf(const Buffer& uploaded, int64_t size) {
   return {uploaded.as<const float>(), {size}};
+}
+
+// The same, or no vector if nothing was uploaded.
+inline Vector<const float> OptionalVector(const Buffer& uploaded, int64_t size) {
+  return uploaded.bytes() > 0 ? VectorOf(uploaded, size) : Vector<const float>();
 }
 
 class WeightLoader {
@@ -48,6 +58,9 @@ class WeightLoader {
 
   // The tensor as finite float32 in host memory; empty after an error.
   std::vector<float> Read(const std::string& name, std::vector<int64_t> shape);
+
+  // The gain [width] of a norm, with `offset` added to each number.
+  std::vector<float> ReadGain(const std::string& name, int64_t width, float offset);
 
   // A matrix [rows, width] of finite values that fit the dtype it will have.
   MatrixValues ReadMatrix(const std::string& name, int64_t rows, int64_t width);

@@ -87,6 +87,8 @@ void ReadOptions(ConfigFields& fields, const RotaryFamily& family, RotaryConfig&
   fields.Number("rms_norm_eps", &epsilon, 1e-12, 1, 1e-6);
   attention.epsilon = c.norm_epsilon = static_cast<float>(epsilon);
   attention.head_norms = family.head_norms;
+  attention.gain_offset = c.norm_gain_offset = family.gain_offset;
+  if (family.delta_layers) fields.Bool("attn_output_gate", &attention.output_gate, true);
   fields.Choice("hidden_act", {"silu"});
   fields.Bool("tie_word_embeddings", &c.tie_word_embeddings);
   bool biases = family.biases == Biases::kQueriesKeysValues;
@@ -109,15 +111,50 @@ void ReadWindow(ConfigFields& fields, const RotaryFamily& family, RotaryConfig& 
   if (on) fields.Int("sliding_window", &c.window, 1, int64_t{1} << 40, family.sliding_window);
 }
 
-absl::Status CheckLayerTypes(const Config& config) {
+// Which layers have the gated delta rule: those of the type linear_attention, or, without
+// layer_types, all but each full_attention_interval-th.
+absl::Status ReadLayerTypes(const Config& config, const RotaryFamily& family, RotaryConfig& c) {
   const absl::StatusOr<std::vector<std::string>> types = config.Strings("layer_types");
   if (!types.ok()) return types.status();
-  const auto other = std::ranges::find_if(
-      *types, [](const std::string& type) { return type != "full_attention"; });
-  if (other == types->end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(config.source(), ": layer_types has ",
-                                                 Quoted(*other),
-                                                 ", must be full_attention throughout"));
+  const auto layers = static_cast<size_t>(c.n_layer);
+  if (!types->empty() && types->size() != layers) {
+    return absl::InvalidArgumentError(absl::StrCat(config.source(), ": layer_types has ",
+                                                   types->size(), " entries, must have ", layers,
+                                                   ", one for each of num_hidden_layers"));
+  }
+  for (const std::string& type : *types) {
+    const bool delta = family.delta_layers && type == "linear_attention";
+    if (!delta && type != "full_attention") {
+      return absl::InvalidArgumentError(absl::StrCat(
+          config.source(), ": layer_types has ", Quoted(type), ", must be full_attention",
+          family.delta_layers ? " or linear_attention" : " throughout"));
+    }
+    if (family.delta_layers) c.delta_layers.push_back(delta);
+  }
+  if (!family.delta_layers || !types->empty()) return absl::OkStatus();
+  const absl::StatusOr<int64_t> interval = config.Int("full_attention_interval", 1, kMaxLayers, 4);
+  if (!interval.ok()) return interval.status();
+  for (int64_t l = 0; l < c.n_layer; ++l) c.delta_layers.push_back((l + 1) % *interval != 0);
+  return absl::OkStatus();
+}
+
+void ReadDelta(ConfigFields& fields, RotaryConfig& c) {
+  GatedDeltaShape& shape = c.delta.shape;
+  fields.Int("linear_num_key_heads", &shape.key_heads, 1, kMaxDim);
+  fields.Int("linear_num_value_heads", &shape.heads, 1, kMaxDim);
+  fields.Int("linear_key_head_dim", &shape.key, 1, kMaxDim);
+  fields.Int("linear_value_head_dim", &shape.value, 1, kMaxDim);
+  fields.Int("linear_conv_kernel_dim", &c.delta.taps, 2, kMaxDim, 4);
+  fields.Refuse("conversion", "models with layers of the gated delta rule are not converted");
+  if (!fields.ok()) return;
+  fields.Require(shape.heads % shape.key_heads == 0, "linear_num_value_heads", shape.heads,
+                 absl::StrCat("be a multiple of linear_num_key_heads, which is ", shape.key_heads));
+  c.delta.width = c.d_model;
+  c.delta.epsilon = c.norm_epsilon;
+  c.delta.gain_offset = c.norm_gain_offset;
+  fields.LimitSize("the numbers and sizes of linear heads", shape.heads * shape.key, shape.value);
+  fields.LimitSize("prefill_chunk and the numbers and sizes of linear heads", c.rows(),
+                   2 * shape.projected());
 }
 
 // Limits sizes that no tensor of the checkpoint has.
@@ -140,9 +177,10 @@ absl::StatusOr<RotaryConfig> ParseRotaryConfig(const Config& config, const Rotar
   ReadShape(fields, family, c);
   ReadOptions(fields, family, c);
   ReadWindow(fields, family, c);
+  if (family.delta_layers) ReadDelta(fields, c);
   if (fields.ok()) LimitSizes(fields, c);
   if (!fields.ok()) return fields.status();
-  if (absl::Status s = CheckLayerTypes(config); !s.ok()) return s;
+  if (absl::Status s = ReadLayerTypes(config, family, c); !s.ok()) return s;
   absl::StatusOr<std::vector<float>> frequencies = ReadFrequencies(config, c.attention.head);
   if (!frequencies.ok()) return frequencies.status();
   c.frequencies = *std::move(frequencies);

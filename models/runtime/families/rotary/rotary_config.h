@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "models/runtime/config/config.h"
 #include "models/runtime/layers/attention/rotary/rotary_attention_config.h"
+#include "models/runtime/layers/recurrent/convolved/gated_delta_layer.h"
 #include "models/runtime/stack/stack_config.h"
 
 namespace tvq {
@@ -28,6 +29,9 @@ struct RotaryFamily {
   Biases biases = Biases::kNone;
   bool mlp_bias_field = false;
   bool head_norms = false;
+  float gain_offset = 0;  // is added to the gains of norms that the checkpoint has
+  // Some layers have the gated delta rule in place of attention, and attention has an output gate.
+  bool delta_layers = false;
   Window window = Window::kNone;
   int64_t head = 0;      // 0: hidden_size / num_attention_heads
   int64_t kv_heads = 0;  // 0: num_attention_heads
@@ -40,6 +44,8 @@ struct RotaryConfig : StackConfig {
   int64_t d_ff = 0;
   bool mlp_biases = false;
   RotaryAttentionConfig attention;
+  std::vector<bool> delta_layers;  // [n_layer], which layers have the gated delta rule; or empty
+  GatedDeltaLayer::Config delta;
   std::vector<float> frequencies;  // [R/2], in radians per position
   int64_t window = 0;              // the longest context; 0: no limit
 };

@@ -28,11 +28,15 @@ class LayerMaker {
     made_.state_dtype = StateDType(options);
   }
 
-  StackLayers Softmax() && {
+  StackLayers Original() && {
     const auto& angles = Add<AnglesLayer>(config_.frequencies, /*exact=*/false, device_);
     for (int64_t block = 0; block < config_.n_layer; ++block) {
-      Add<RotaryLayer>(Block(block), config_.attention, angles, made_.state_dtype,
-                       options_.draft_rows, device_);
+      if (!config_.delta_layers.empty() && config_.delta_layers[static_cast<size_t>(block)]) {
+        Add<GatedDeltaLayer>(Block(block), config_.delta, options_.draft_rows, device_);
+      } else {
+        Add<RotaryLayer>(Block(block), config_.attention, angles, made_.state_dtype,
+                         options_.draft_rows, device_);
+      }
       AddMlp(block);
     }
     return std::move(made_);
@@ -91,7 +95,8 @@ class LayerMaker {
                        GatedMlpLayer::Config{.width = config_.d_model,
                                              .inner = config_.d_ff,
                                              .epsilon = config_.norm_epsilon,
-                                             .biases = config_.mlp_biases},
+                                             .biases = config_.mlp_biases,
+                                             .gain_offset = config_.norm_gain_offset},
                        device_);
   }
 
@@ -136,16 +141,17 @@ absl::StatusOr<std::unique_ptr<Model>> BuildRotaryTransformer(const RotaryFamily
   parsed->tensors = {.embedding = prefix + "embed_tokens.weight",
                      .norm = prefix + "norm",
                      .logits = "lm_head",
-                     .biases = false};
+                     .norm_bias = false,
+                     .logits_bias = false};
   LayerMaker maker(*parsed, prefix, options);
   StackLayers layers =
-      conversion ? std::move(maker).Converted(*conversion) : std::move(maker).Softmax();
+      conversion ? std::move(maker).Converted(*conversion) : std::move(maker).Original();
   return BuildStack(config, *std::move(parsed), std::move(layers), weights, std::move(tokenizer),
                     options);
 }
 
 bool IsSpareTensor(std::string_view name) {
-  return name.ends_with("rotary_emb.inv_freq") || name == "lm_head.weight";
+  return name.ends_with("rotary_emb.inv_freq") || IsTiedLogits(name);
 }
 
 }  // namespace tvq

@@ -1,7 +1,5 @@
 #include "models/runtime/layers/mlp/gated_mlp_layer.h"
 
-#include "kernels/ops/norm_rows.h"
-
 namespace tvq {
 
 void GatedMlpLayer::Load(WeightLoader& loader) {
@@ -13,7 +11,7 @@ void GatedMlpLayer::Load(WeightLoader& loader) {
     *weight = loader.Pack({&values});
     if (config_.biases) *bias = loader.Upload(loader.Read(tensor + ".bias", {out}));
   };
-  gain_ = loader.Upload(loader.Read(prefix() + "post_attention_layernorm.weight", {width}));
+  norm_.Load(prefix() + "post_attention_layernorm", loader);
   load("gate_proj", inner, width, &gate_, &gate_bias_);
   load("up_proj", inner, width, &up_, &up_bias_);
   load("down_proj", width, inner, &down_, &down_bias_);
@@ -29,11 +27,7 @@ absl::Status GatedMlpLayer::Compute(const LayerRows& rows) {
   const int64_t n = rows.x.dim(0);
   const Matrix<float> normed{normed_, {n, config_.width}};
   const Matrix<float> gates{gates_, {n, config_.inner}}, inside{inside_, {n, config_.inner}};
-  absl::Status s = NormRows(device_, {.norm = Norm::kRms,
-                                      .x = rows.x,
-                                      .gain = VectorOf(gain_, config_.width),
-                                      .out = normed,
-                                      .epsilon = config_.epsilon});
+  absl::Status s = norm_.Apply(device_, rows.x, normed);
   if (s.ok()) s = Widen(normed, gate_, gate_bias_, Activation::kSilu, gates, rows.chunk_rows);
   if (s.ok()) s = Widen(normed, up_, up_bias_, Activation::kNone, inside, rows.chunk_rows);
   if (!s.ok()) return s;

@@ -10,6 +10,7 @@
 
 #include "kernels/ops/linear.h"
 #include "models/runtime/stack/layer.h"
+#include "models/runtime/stack/row_norm.h"
 
 namespace tvq {
 
@@ -21,11 +22,18 @@ class GatedMlpLayer : public Layer {
     int64_t inner = 0;  // F
     float epsilon = 0;  // of the norm
     bool biases = false;
+    float gain_offset = 0;  // of the norm
   };
 
   // The device must outlive it.
   GatedMlpLayer(std::string prefix, const Config& config, Device& device)
-      : Layer(std::move(prefix)), config_(config), device_(device) {}
+      : Layer(std::move(prefix)),
+        config_(config),
+        device_(device),
+        norm_({.norm = Norm::kRms,
+               .width = config.width,
+               .epsilon = config.epsilon,
+               .gain_offset = config.gain_offset}) {}
 
   void Load(WeightLoader& loader) override;
   void Reserve(int64_t rows, WorkingMemory& memory) override;
@@ -44,7 +52,7 @@ class GatedMlpLayer : public Layer {
 
   const Config config_;
   Device& device_;
-  Buffer gain_;                             // [D]
+  RowNorm norm_;
   LinearWeight gate_, up_;                  // [F, D]
   LinearWeight down_;                       // [D, F]
   Buffer gate_bias_, up_bias_, down_bias_;  // [F], [F], [D], or empty

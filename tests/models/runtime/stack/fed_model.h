@@ -34,6 +34,7 @@ class FedModel {
     EXPECT_TRUE(model_->ReadLogits(logits_, row, out).ok());
     return out;
   }
+  int32_t TokenAt(int64_t position) const { return tokens_[static_cast<size_t>(position)]; }
   // Feeds tokens [state.position(), to).
   std::vector<float> PrefillTo(State& state, int64_t to) {
     while (state.position() < to) {

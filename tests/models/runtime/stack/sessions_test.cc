@@ -79,6 +79,32 @@ TEST_P(SessionsTest, ANewStateIsThatOfNoTokens) {
   EXPECT_EQ(PrefillTo(*used, 30), PrefillTo(*fresh, 30));
 }
 
+// Of models whose layers can take drafts back: what is fed again behind a draft has the bits of
+// what never saw one.
+TEST_P(SessionsTest, DraftsThatAreTakenBackLeaveNoTrace) {
+  Drafts* const drafts = model().drafts();
+  if (drafts == nullptr) GTEST_SKIP() << "a layer of this stack takes nothing back";
+  const auto drafted = NewState(), plain = NewState();
+  PrefillTo(*drafted, 61);
+  PrefillTo(*plain, 61);
+  Logits logits = model().NewLogits(4).value();
+  for (const int64_t accepted : {0, 1, 3, 2}) {
+    std::vector<DecodeRow> rows;
+    for (int32_t i = 0; i < 4; ++i) {
+      // Only the accepted ones are the text's.
+      const int32_t token = fed_.TokenAt(drafted->position() + i);
+      const bool right = i <= accepted;
+      rows.push_back({drafted.get(), right ? token : (token + 7) % 29, i});
+    }
+    ASSERT_TRUE(model().Decode(rows, &logits).ok());
+    const int64_t kept = plain->position() + accepted + 1;
+    ASSERT_TRUE(drafts->Rewind(*drafted, kept).ok());
+    StepTo(*plain, kept);
+    EXPECT_EQ(ContentOf(*drafted), ContentOf(*plain)) << accepted;
+  }
+  EXPECT_EQ(StepTo(*drafted, 90), StepTo(*plain, 90));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, SessionsTest, testing::ValuesIn(kStacks),
                          [](const auto& stacked) { return std::string(stacked.param.name); });
 

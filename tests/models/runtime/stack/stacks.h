@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "tests/models/runtime/families/ema/ema.h"
+#include "tests/models/runtime/families/recurrent/recurrent_models.h"
 #include "tests/models/runtime/stack/mixed_model.h"
 
 namespace tvq {
@@ -19,6 +20,9 @@ struct AnyStack {
 inline constexpr AnyStack kStacks[] = {
     {"mixed", [](const auto& device) { return NewMixedModel(device, {}); }},
     {"ema", NewEmaModel},
+    {"rwkv7", NewRecurrentModel<kRwkv7>},
+    {"mamba2", NewRecurrentModel<kMamba2>},
+    {"qwen3_5", NewRecurrentModel<kQwen35>},
 };
 
 }  // namespace tvq

@@ -9,20 +9,6 @@
 namespace tvq {
 namespace {
 
-// Rows [row, row + count) of a matrix, copied to `owner`.
-HostMatrix Rows(const MatrixValues& matrix, int64_t row, int64_t count,
-                std::vector<std::vector<float>>& owner) {
-  const HostMatrix whole = matrix.View();
-  std::vector<float>& values = owner.emplace_back(static_cast<size_t>(count * whole.in));
-  for (int64_t i = 0; i < count; ++i) {
-    ReadValues(whole, row + i, 0, whole.in, values.data() + i * whole.in);
-  }
-  return {.data = values.data(),
-          .out = count,
-          .in = whole.in,
-          .scales = whole.scales == nullptr ? nullptr : whole.scales + row};
-}
-
 // The columns of some query heads of a matrix [D, H K], copied to `values`.
 HostMatrix HeadColumns(const MatrixValues& matrix, std::span<const int64_t> heads, int64_t head,
                        std::vector<float>& values) {
@@ -156,7 +142,7 @@ void RingProjectionLayer::Load(WeightLoader& loader) {
     }
     const auto take = [&](const MatrixValues& matrix, const std::vector<float>& bias_of,
                           std::span<const int64_t> heads) {
-      for (const int64_t h : heads) rows.push_back(Rows(matrix, h * key, key, owner));
+      for (const int64_t h : heads) rows.push_back(CopyRows(matrix, h * key, key, owner));
       const std::vector<float> own = OfHeads(bias_of, heads, key);
       biases.insert(biases.end(), own.begin(), own.end());
     };

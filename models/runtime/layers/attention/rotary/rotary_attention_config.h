@@ -15,6 +15,8 @@ struct RotaryAttentionConfig {
   float epsilon = 0;     // of all norms
   bool qkv_biases = false, output_bias = false;
   bool head_norms = false;
+  float gain_offset = 0;     // is added to the gains of norms that the checkpoint has
+  bool output_gate = false;  // q_proj also makes gates: of each head K queries, then K gates
 
   // The factor of queries, K^(-1/2).
   float scale() const { return static_cast<float>(1 / std::sqrt(static_cast<double>(head))); }

@@ -23,7 +23,7 @@ RotaryLayer::RotaryLayer(std::string prefix, const RotaryAttentionConfig& config
 void RotaryLayer::Load(WeightLoader& loader) {
   const RotaryWeights read = ReadRotaryWeights(config_, prefix(), loader);
   gain_ = loader.Upload(read.gain);
-  qkv_ = loader.Pack({&read.q, &read.k, &read.v});
+  PackProjections(read, loader);
   if (config_.qkv_biases) {
     std::vector<float> biases = read.q_bias;
     biases.insert(biases.end(), read.k_bias.begin(), read.k_bias.end());
@@ -38,6 +38,25 @@ void RotaryLayer::Load(WeightLoader& loader) {
   if (config_.output_bias) o_bias_ = loader.Upload(read.o_bias);
 }
 
+void RotaryLayer::PackProjections(const RotaryWeights& read, WeightLoader& loader) {
+  if (!config_.output_gate) {
+    qkv_ = loader.Pack({&read.q, &read.k, &read.v});
+    return;
+  }
+  if (!loader.status().ok()) return;
+  std::vector<std::vector<float>> values;
+  std::vector<HostMatrix> qkv, gates;
+  for (int64_t h = 0; h < config_.heads; ++h) {
+    const int64_t first = h * 2 * config_.head;
+    qkv.push_back(CopyRows(read.q, first, config_.head, values));
+    gates.push_back(CopyRows(read.q, first + config_.head, config_.head, values));
+  }
+  qkv.push_back(read.k.View());
+  qkv.push_back(read.v.View());
+  qkv_ = loader.Pack(qkv, read.q.dtype);
+  gate_ = loader.Pack(gates, read.q.dtype);
+}
+
 void RotaryLayer::Reserve(int64_t rows, WorkingMemory& memory) {
   memory.Share(&normed_, rows * config_.width);
   memory.Share(&projected_, rows * projected_width());
@@ -45,6 +64,7 @@ void RotaryLayer::Reserve(int64_t rows, WorkingMemory& memory) {
   memory.Share(&k_, k(rows).size());
   memory.Share(&v_, v(rows).size());
   memory.Share(&out_, out(rows).size());
+  if (config_.output_gate) memory.Share(&gates_, out(rows).size());
 }
 
 void RotaryLayer::View(const PartMemory& memory, std::byte* view) const {
@@ -68,6 +88,13 @@ absl::Status RotaryLayer::Project(const LayerRows& rows) {
   linear.y = projected;
   linear.chunk_rows = rows.chunk_rows;
   if (s = Linear(device_, linear); !s.ok()) return s;
+  if (config_.output_gate) {
+    linear.weight = &gate_;
+    linear.bias = {};
+    linear.activation = Activation::kSigmoid;
+    linear.y = gates(n);
+    if (s = Linear(device_, linear); !s.ok()) return s;
+  }
   RotaryHeadsArgs heads;
   heads.projected = projected;
   if (config_.head_norms) {
@@ -117,10 +144,15 @@ absl::Status RotaryLayer::Decode(const RowStates& states, const LayerRows& rows)
 
 absl::Status RotaryLayer::Output(const LayerRows& rows) {
   const int64_t n = rows.x.dim(0);
+  const Matrix<const float> attended{out_, {n, config_.heads * config_.head}};
+  const auto bias = config_.output_bias ? VectorOf(o_bias_, config_.width) : Vector<const float>();
+  if (config_.output_gate) {
+    return GatedOutput(device_, {attended, gates(n), &o_, rows.x, rows.chunk_rows, bias});
+  }
   LinearArgs args;
-  args.x = {out_, {n, config_.heads * config_.head}};
+  args.x = attended;
   args.weight = &o_;
-  if (config_.output_bias) args.bias = VectorOf(o_bias_, config_.width);
+  args.bias = bias;
   args.accumulate = true;
   args.y = rows.x;
   args.chunk_rows = rows.chunk_rows;

@@ -3,6 +3,8 @@
 //
 //   q, k, v = rms(x) * gain W + b    q, k: normed per head if the model does so, then turned
 //   x += softmax(K^(-1/2) q k^T) v Wo + bo
+//
+// With an output gate what attention makes is multiplied by sigmoid(rms(x) * gain Wg) ahead of Wo.
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_ROTARY_ROTARY_LAYER_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_ROTARY_ROTARY_LAYER_H_
 
@@ -13,6 +15,7 @@
 #include "models/runtime/layers/attention/cache_parts.h"
 #include "models/runtime/layers/attention/rotary/angles_layer.h"
 #include "models/runtime/layers/attention/rotary/rotary_attention_config.h"
+#include "models/runtime/layers/attention/rotary/rotary_weights.h"
 #include "models/runtime/stack/layer.h"
 
 namespace tvq {
@@ -39,10 +42,13 @@ class RotaryLayer : public Layer {
  private:
   absl::Status Project(const LayerRows& rows);
   absl::Status Output(const LayerRows& rows);
+  // Packs q, k and v, and the gates if there are any.
+  void PackProjections(const RotaryWeights& read, WeightLoader& loader);
   Tensor<float, 3> q(int64_t n) const { return {q_, {n, config_.heads, config_.head}}; }
   Tensor<float, 3> k(int64_t n) const { return {k_, {n, config_.kv_heads, config_.head}}; }
   Tensor<float, 3> v(int64_t n) const { return {v_, {n, config_.kv_heads, config_.head}}; }
   Tensor<float, 3> out(int64_t n) const { return {out_, {n, config_.heads, config_.head}}; }
+  Matrix<float> gates(int64_t n) const { return {gates_, {n, config_.heads * config_.head}}; }
   int64_t projected_width() const { return (config_.heads + 2 * config_.kv_heads) * config_.head; }
 
   const RotaryAttentionConfig config_;
@@ -55,10 +61,11 @@ class RotaryLayer : public Layer {
   LinearWeight qkv_;        // [(H + 2 G) K, D]
   Buffer qkv_bias_;         // [(H + 2 G) K], or empty
   Buffer q_gain_, k_gain_;  // [K], or empty
+  LinearWeight gate_;       // [H K, D], or empty
   LinearWeight o_;          // [D, H K]
   Buffer o_bias_;           // [D], or empty
   float *normed_ = nullptr, *projected_ = nullptr;
-  float *q_ = nullptr, *k_ = nullptr, *v_ = nullptr, *out_ = nullptr;
+  float *q_ = nullptr, *k_ = nullptr, *v_ = nullptr, *out_ = nullptr, *gates_ = nullptr;
 };
 
 }  // namespace tvq

@@ -8,8 +8,9 @@ RotaryWeights ReadRotaryWeights(const RotaryAttentionConfig& config, const std::
                 queries = config.heads * config.head;
   const std::string attention = prefix + "self_attn.";
   RotaryWeights read;
-  read.gain = loader.Read(prefix + "input_layernorm.weight", {width});
-  read.q = loader.ReadMatrix(attention + "q_proj.weight", queries, width);
+  read.gain = loader.ReadGain(prefix + "input_layernorm.weight", width, config.gain_offset);
+  read.q = loader.ReadMatrix(attention + "q_proj.weight",
+                             config.output_gate ? 2 * queries : queries, width);
   read.k = loader.ReadMatrix(attention + "k_proj.weight", keys, width);
   read.v = loader.ReadMatrix(attention + "v_proj.weight", keys, width);
   read.o = loader.ReadMatrix(attention + "o_proj.weight", width, queries);
@@ -19,8 +20,8 @@ RotaryWeights ReadRotaryWeights(const RotaryAttentionConfig& config, const std::
     read.v_bias = loader.Read(attention + "v_proj.bias", {keys});
   }
   if (config.head_norms) {
-    read.q_gain = loader.Read(attention + "q_norm.weight", {config.head});
-    read.k_gain = loader.Read(attention + "k_norm.weight", {config.head});
+    read.q_gain = loader.ReadGain(attention + "q_norm.weight", config.head, config.gain_offset);
+    read.k_gain = loader.ReadGain(attention + "k_norm.weight", config.head, config.gain_offset);
   }
   if (config.output_bias) read.o_bias = loader.Read(attention + "o_proj.bias", {width});
   return read;
