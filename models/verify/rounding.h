@@ -35,7 +35,8 @@ enum class Weights { kExact, kSame };
 // products and of the embedding, which err by 2^-9 as bfloat16 or by info.weight_rounding as int8
 // or int4; the info.factors factors within attention that a prompt may round; and if the state is
 // bfloat16, info.kept places where it keeps something. The errors of different places are
-// independent, so their squares add up. A log-probability differs by at most twice a logit's error:
+// independent, so their squares add up. Where a layer multiplies what several products make with
+// one another, each of them counts. A log-probability differs by at most twice a logit's error:
 // its own and the normaliser's.
 double RoundingBound(const ModelInfo& info, Weights weights);
 

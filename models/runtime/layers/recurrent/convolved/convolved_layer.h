@@ -15,8 +15,6 @@ namespace tvq {
 
 class ConvolvedLayer : public RecurrentLayer {
  public:
-  LayerRounding rounding() const final { return {.products = 2}; }
-
  protected:
   struct Frame {
     RowNorm::Config norm;   // of the rows, of width D

@@ -24,6 +24,9 @@ class GatedDeltaLayer : public ConvolvedLayer {
   GatedDeltaLayer(std::string prefix, const Config& config, int64_t draft_rows, Device& device);
 
   void Load(WeightLoader& loader) override;
+  // The key where it is compared and where it is written, query, value, strength, decay, z, and the
+  // output.
+  LayerRounding rounding() const override { return {.products = 8}; }
 
  protected:
   absl::Status Mix(const RecurrentRows& sessions, Matrix<const float> projected,

@@ -27,6 +27,8 @@ class MambaLayer : public ConvolvedLayer {
   MambaLayer(std::string prefix, const Config& config, int64_t draft_rows, Device& device);
 
   void Load(WeightLoader& loader) override;
+  // x, B, C, the step, z, and the output.
+  LayerRounding rounding() const override { return {.products = 6}; }
 
  protected:
   absl::Status Mix(const RecurrentRows& sessions, Matrix<const float> projected,

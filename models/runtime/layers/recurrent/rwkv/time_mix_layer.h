@@ -25,7 +25,8 @@ class TimeMixLayer : public RecurrentLayer {
                int64_t draft_rows, Device& device);
 
   void Load(WeightLoader& loader) override;
-  LayerRounding rounding() const override { return {.products = 3}; }
+  // r, k, v, both factors of four low-rank products, and the output.
+  LayerRounding rounding() const override { return {.products = 12}; }
 
  protected:
   void ReserveRows(int64_t rows, WorkingMemory& memory) override;
