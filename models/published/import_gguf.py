@@ -8,14 +8,10 @@ is split into parts, FILE is the first. DIR must not exist yet; it is written wh
 """
 
 import argparse
-import json
 import math
-import os
 import pathlib
-import shutil
 import signal
 import sys
-import tempfile
 
 import numpy as np
 
@@ -26,7 +22,7 @@ from models.published.gguf_pre_tokenizers import PRE_TOKENIZERS
 from models.published.gguf_shards import read_parts
 from models.published.gguf_tensors import model_tensors, places
 from models.published.gguf_tokenizer import Tokenizer
-from models.published.weight_files import write_weights
+from models.published.model_directory import check_absent, write_whole
 from models.training.files import safetensors
 
 BYTES = {"bfloat16": 2, "float32": 4}  # bytes of a number
@@ -34,8 +30,7 @@ BYTES = {"bfloat16": 2, "float32": 4}  # bytes of a number
 
 def import_gguf(path, directory, dtype: str = "bfloat16", pre_tokenizer: str = None) -> None:
     directory = pathlib.Path(directory)
-    if directory.exists() or directory.is_symlink():
-        raise GgufError(f"{directory}: is there already; name another directory, or remove it first")
+    check_absent(directory)
     file = read_parts(path)
     try:
         files, tensors, sizes = converted(file, dtype, pre_tokenizer)
@@ -68,22 +63,6 @@ def rounded(name: str, values: np.ndarray) -> safetensors.BFloat16:
     if ((found.bits & 0x7F80) == 0x7F80).any():
         raise GgufError(f"tensor {name} holds values beyond bfloat16's range; --dtype float32 keeps them")
     return found
-
-
-def write_whole(directory: pathlib.Path, files: dict, tensors, sizes: dict) -> None:
-    """Writes under another name first, in a folder that no server takes for a model, and renames it when all is written."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    staging = pathlib.Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
-    try:
-        model = staging / "model"
-        model.mkdir()
-        for name, content in files.items():
-            indent = None if name == "tokenizer.json" else 2
-            (model / name).write_text(json.dumps(content, ensure_ascii=False, indent=indent) + "\n", encoding="utf-8")
-        write_weights(model, tensors, sizes)
-        os.rename(model, directory)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def main():
