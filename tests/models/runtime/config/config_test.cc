@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 
 #include <map>
+#include <limits>
 #include <string>
+#include <vector>
 #include <vector>
 
 #include "tests/models/runtime/temp_dir.h"
@@ -191,11 +193,34 @@ TEST(ConfigTest, LoadRefusesWhatIsNoSmallRegularFile) {
 
 TEST(ConfigTest, LoadSaysWhatMakesADirectoryOfAFile) {
   const fixtures::TempDir dir;
-  const std::string gguf = dir.Write("model.gguf", "GGUF"), other = dir.Write("model.pth", "");
+  const std::string gguf = dir.Write("model.gguf", "GGUF"), native = dir.Write("model.pth", ""),
+                    other = dir.Write("model.bin", "");
   EXPECT_EQ(Message(Config::Load(gguf).status()),
             gguf + " is a GGUF file, must be a model directory: scripts/import-gguf " + gguf +
                 " DIR makes one of it");
+  EXPECT_EQ(Message(Config::Load(native).status()),
+            native + " is a file of PyTorch, must be a model directory: for a file of RWKV-7 " +
+                "scripts/import-rwkv " + native + " DIR makes one of it");
   EXPECT_EQ(Message(Config::Load(other).status()), other + " is a file, must be a model directory");
+}
+
+// Python's json writes infinity as no JSON has it.
+TEST(ConfigTest, LoadReadsInfinityAsPythonWritesIt) {
+  const fixtures::TempDir dir;
+  dir.Write("config.json", R"({"limit": [0.5, Infinity], "said": "Infinity, \"Infinity\"",
+                               "newer": [1, {"__float__": "Infinity"}],
+                               "tokenizer": {"type": "ids"}})");
+  const auto config = Config::Load(dir.path());
+  ASSERT_TRUE(config.ok()) << config.status();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(config->Numbers("limit", 0, kInfinity).value(), (std::vector<double>{0.5, kInfinity}));
+  EXPECT_EQ(config->Numbers("newer", 0, kInfinity).value(), (std::vector<double>{1, kInfinity}));
+  EXPECT_EQ(config->Numbers("absent", 0, 1).value(), std::vector<double>());
+  EXPECT_EQ(config->String("said").value(), "Infinity, \"Infinity\"");
+  for (const char* wrong : {"said", "limit"}) {
+    EXPECT_THAT(Message(config->Numbers(wrong, 0, 1).status()),
+                HasSubstr("a list of numbers from 0 to 1"));
+  }
 }
 
 TEST(ConfigTest, EveryTruncationIsRefused) {
