@@ -18,7 +18,7 @@ const std::vector<Family>& AllFamilies() {
       PerformerFamily(),
       Qwen2Family(),
       Qwen3Family(),
-      Qwen35Family(),
+      Qwen35TextFamily(),
       Rwkv7Family(),
       SoftCodebookFamily(),
       SoftmaxTransformerFamily(),

@@ -40,7 +40,7 @@ Family Mamba2Family();
 Family MistralFamily();
 Family Qwen2Family();
 Family Qwen3Family();
-Family Qwen35Family();
+Family Qwen35TextFamily();
 Family Rwkv7Family();
 Family SoftCodebookFamily();
 Family PerformerFamily();

@@ -26,7 +26,7 @@ bool IsSpareOfQwen35(std::string_view name) {
 
 }  // namespace
 
-Family Qwen35Family() {
+Family Qwen35TextFamily() {
   return {"qwen3_5_text",  {},         &BuildRotary<kQwen35>, &IsSpareOfQwen35,
           kQwen35Defaults, {"qwen3_5"}};
 }

@@ -4,10 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <map>
 #include <limits>
+#include <map>
 #include <string>
-#include <vector>
 #include <vector>
 
 #include "tests/models/runtime/temp_dir.h"

@@ -1,4 +1,4 @@
-// The gated delta rule (kernels/ops/recurrent/gated_delta_rule.h) as a layer, as Qwen3.5 has it.
+// The gated delta rule (kernels/ops/recurrent/gated_delta_rule.h) as a layer.
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_RECURRENT_CONVOLVED_GATED_DELTA_LAYER_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_RECURRENT_CONVOLVED_GATED_DELTA_LAYER_H_
 
