@@ -24,9 +24,9 @@ struct GatedDeltaShape {
   int64_t key = 0;        // K
   int64_t value = 0;      // V
 
-  int64_t convolved() const { return 2 * key_heads * key + heads * value; }
+  constexpr int64_t convolved() const { return 2 * key_heads * key + heads * value; }
   // z [H, V], strength [H] and decay [H], which are behind the columns that are convolved.
-  int64_t projected() const { return convolved() + heads * value + 2 * heads; }
+  constexpr int64_t projected() const { return convolved() + heads * value + 2 * heads; }
 };
 
 struct GatedDeltaRuleArgs {

@@ -21,10 +21,10 @@ struct MambaShape {
   int64_t key = 0;     // K, numbers of a head's state for each value
   int64_t value = 0;   // V
 
-  int64_t inner() const { return heads * value; }
-  int64_t convolved() const { return inner() + 2 * groups * key; }
+  constexpr int64_t inner() const { return heads * value; }
+  constexpr int64_t convolved() const { return inner() + 2 * groups * key; }
   // z [H, V], then what is convolved, then step [H].
-  int64_t projected() const { return inner() + convolved() + heads; }
+  constexpr int64_t projected() const { return inner() + convolved() + heads; }
 };
 
 struct MambaScanArgs {
