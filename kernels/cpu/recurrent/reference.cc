@@ -240,9 +240,10 @@ absl::Status ReferenceMambaScan(Device&, const MambaScanArgs& args) {
   };
   const auto finish = [&](int64_t n, int64_t h, const Position& at) {
     const float* const z = args.projected.row(n) + h * shape.value;
+    const double skip = args.skip.data[h];
     for (size_t j = 0; j < at.y.size(); ++j) {
       (args.out.row(n) + h * shape.value)[j] =
-          static_cast<float>((at.y[j] + args.skip.data[h] * x_of(n, h)[j]) * Silu(z[j]));
+          static_cast<float>((at.y[j] + skip * x_of(n, h)[j]) * Silu(z[j]));
     }
   };
   Recur(args.sessions, shape.key, args.out, prepare, finish);
