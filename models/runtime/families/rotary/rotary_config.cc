@@ -116,12 +116,6 @@ void ReadWindow(ConfigFields& fields, const RotaryFamily& family, RotaryConfig& 
 absl::Status ReadLayerTypes(const Config& config, const RotaryFamily& family, RotaryConfig& c) {
   const absl::StatusOr<std::vector<std::string>> types = config.Strings("layer_types");
   if (!types.ok()) return types.status();
-  const auto layers = static_cast<size_t>(c.n_layer);
-  if (!types->empty() && types->size() != layers) {
-    return absl::InvalidArgumentError(absl::StrCat(config.source(), ": layer_types has ",
-                                                   types->size(), " entries, must have ", layers,
-                                                   ", one for each of num_hidden_layers"));
-  }
   for (const std::string& type : *types) {
     const bool delta = family.delta_layers && type == "linear_attention";
     if (!delta && type != "full_attention") {
@@ -131,7 +125,12 @@ absl::Status ReadLayerTypes(const Config& config, const RotaryFamily& family, Ro
     }
     if (family.delta_layers) c.delta_layers.push_back(delta);
   }
-  if (!family.delta_layers || !types->empty()) return absl::OkStatus();
+  if (!family.delta_layers || std::ssize(c.delta_layers) == c.n_layer) return absl::OkStatus();
+  if (!types->empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(config.source(), ": layer_types has ",
+                                                   types->size(), " entries, must have ", c.n_layer,
+                                                   ", one for each layer"));
+  }
   const absl::StatusOr<int64_t> interval = config.Int("full_attention_interval", 1, kMaxLayers, 4);
   if (!interval.ok()) return interval.status();
   for (int64_t l = 0; l < c.n_layer; ++l) c.delta_layers.push_back((l + 1) % *interval != 0);

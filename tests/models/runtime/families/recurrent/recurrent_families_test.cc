@@ -65,8 +65,7 @@ TEST(RecurrentFamiliesTest, DraftsAreThoseThatWereAskedFor) {
 }
 
 TEST(RecurrentFamiliesTest, NumbersAheadOfTheFirstTokenMustBeZero) {
-  const auto device = MakeDevice("cpu", 1).value();
-  FedModel model(NewRecurrentModel<kMamba2>(device));
+  FedModel model(NewRecurrentModel<kMamba2>(MakeDevice("cpu", 1).value()));
   const auto state = model.NewState(), other = model.NewState();
   model.PrefillTo(*state, 2);
   const Content content = ContentOf(*state);

@@ -25,7 +25,8 @@ inline constexpr char kQwen35[] = R"({"model_type": "qwen3_5_text", "vocab_size"
     "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4,
     "num_key_value_heads": 2, "head_dim": 8, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
     "linear_key_head_dim": 6, "linear_value_head_dim": 10, "full_attention_interval": 2,
-    "prefill_chunk": 64, "max_position_embeddings": 1000, "tokenizer": {"type": "ids"}})";
+    "prefill_chunk": 64, "max_position_embeddings": 40000,
+    "tokenizer": {"type": "ids"}})";
 
 inline absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const std::string& json,
                                                           const std::shared_ptr<Device>& device,
