@@ -34,16 +34,31 @@ struct LogitBias {
   float bias = 0;
 };
 
+// The numbers of a sampler: X(type, name, default), by their names on the wire. All structs that
+// have them, and what reads and copies them, are made of this list.
+#define TVQ_SAMPLE_NUMBERS(X)                                     \
+  X(float, temperature, 1) /* below kGreedyTemperature: greedy */ \
+  X(int32_t, top_k, 0)     /* 0 or -1: off */                     \
+  X(float, top_p, 1)                                              \
+  X(float, min_p, 0)                                              \
+  X(float, repetition_penalty, 1)                                 \
+  X(float, presence_penalty, 0)                                   \
+  X(float, frequency_penalty, 0)
+
+#define TVQ_SAMPLE_MEMBER(type, name, value) type name = value;
+
+// From one struct that has them to another.
+template <typename From, typename To>
+void CopySampleNumbers(const From& from, To* to) {
+#define TVQ_SAMPLE_COPY(type, name, value) to->name = from.name;
+  TVQ_SAMPLE_NUMBERS(TVQ_SAMPLE_COPY)
+#undef TVQ_SAMPLE_COPY
+}
+
 // What to do with one row. Everything is checked by the caller against the service's limits.
 struct SampleRow {
   int64_t logits_row = 0;
-  float temperature = 1;
-  int32_t top_k = 0;  // 0: off
-  float top_p = 1;
-  float min_p = 0;
-  float repetition_penalty = 1;
-  float presence_penalty = 0;
-  float frequency_penalty = 0;
+  TVQ_SAMPLE_NUMBERS(TVQ_SAMPLE_MEMBER)
   std::span<const TokenCount> counts;  // of distinct ids; needed when a penalty is on
   std::span<const LogitBias> logit_bias;
   std::span<const int32_t> allowed_ids;  // empty: all
@@ -58,8 +73,10 @@ struct SampleRow {
 // Below this temperature a row is greedy, as in vLLM.
 inline constexpr float kGreedyTemperature = 1e-5F;
 
-inline bool HasPenalty(const SampleRow& row) {
-  return row.repetition_penalty != 1 || row.frequency_penalty != 0 || row.presence_penalty != 0;
+// Whether `counts` are needed, by numbers of a sampler.
+template <typename Numbers>
+bool HasPenalty(const Numbers& of) {
+  return of.repetition_penalty != 1 || of.frequency_penalty != 0 || of.presence_penalty != 0;
 }
 
 struct SampleArgs {

@@ -125,6 +125,10 @@ void KeepLargest(double target, std::vector<Entry>& entries) {
 
 }  // namespace
 
+bool HasFilter(const SampleRow& row, int64_t vocab) {
+  return row.min_p > 0 || row.top_p < 1 || (row.top_k > 0 && row.top_k < vocab);
+}
+
 std::vector<Entry> FilterCandidates(const SampleRow& row, const float* e, int64_t vocab) {
   const double p = row.top_p;
   const float least = std::max(row.min_p, std::numeric_limits<float>::denorm_min());

@@ -10,9 +10,7 @@
 
 namespace tvq {
 
-inline bool HasFilter(const SampleRow& row, int64_t vocab) {
-  return row.min_p > 0 || row.top_p < 1 || (row.top_k > 0 && row.top_k < vocab);
-}
+bool HasFilter(const SampleRow& row, int64_t vocab);
 
 // Ids that remain, in increasing order, with their exponentials. e [vocab]: exp(logit - maximum),
 // the largest is 1.

@@ -31,9 +31,7 @@ struct List {
 
 struct Row {
   int64_t logits_row;
-  float temperature, top_p, min_p;
-  int32_t top_k;
-  float repetition_penalty, presence_penalty, frequency_penalty;
+  TVQ_SAMPLE_NUMBERS(TVQ_SAMPLE_MEMBER)
   uint64_t seed, sample_index, position;
   int64_t top_logprobs;
   List<TokenCount> counts;
@@ -115,7 +113,7 @@ __global__ void __launch_bounds__(kRowThreads)
       work[i] = expf((work[i] - largest.value) / row.temperature);
     }
     __syncthreads();
-    const Kept kept = FilterRow(work, vocab, row.top_k, row.top_p, row.min_p, shared.filter);
+    const Kept kept = FilterRow(work, vocab, row, shared.filter);
     const double uniform = DrawUniform(row.seed, row.sample_index, row.position);
     id = static_cast<int32_t>(DrawRow(work, vocab, kept, uniform, shared.filter));
   }
@@ -212,13 +210,6 @@ absl::StatusOr<const Row*> UploadRows(CudaDevice& cuda, std::span<const SampleRo
     };
     device_rows[n] = {
       .logits_row = from.logits_row,
-      .temperature = from.temperature,
-      .top_p = from.top_p,
-      .min_p = from.min_p,
-      .top_k = from.top_k,
-      .repetition_penalty = from.repetition_penalty,
-      .presence_penalty = from.presence_penalty,
-      .frequency_penalty = from.frequency_penalty,
       .seed = from.seed,
       .sample_index = from.sample_index,
       .position = from.position,
@@ -229,6 +220,7 @@ absl::StatusOr<const Row*> UploadRows(CudaDevice& cuda, std::span<const SampleRo
       .allowed = list.template operator()<int32_t>(offsets[n].allowed, from.allowed_ids.size()),
       .banned = list.template operator()<int32_t>(offsets[n].banned, from.banned_ids.size()),
     };
+    CopySampleNumbers(from, &device_rows[n]);
   }
   std::memcpy(upload.bytes().data(), device_rows.data(), device_rows.size() * sizeof(Row));
   const absl::Status status = cuda.Send(*base, upload.bytes().data(), upload.bytes().size());

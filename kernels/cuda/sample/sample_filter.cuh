@@ -114,24 +114,25 @@ __device__ float SelectThreshold(const float* e, int64_t vocab, Mass need, const
   return threshold;
 }
 
-// e [vocab]: exponentials, the largest is 1.
-__device__ inline Kept FilterRow(const float* e, int64_t vocab, int32_t top_k, float top_p,
-                                 float min_p, FilterShared& shared) {
-  Kept kept{.least = min_p};
+// e [vocab]: exponentials, the largest is 1. `row` has the numbers of a sampler.
+template <typename Row>
+__device__ Kept FilterRow(const float* e, int64_t vocab, const Row& row, FilterShared& shared) {
+  Kept kept{.least = row.min_p};
   Mass above = 0;
-  if (top_k > 0 && top_k < vocab) {
+  if (row.top_k > 0 && row.top_k < vocab) {
     const auto one = [&](int64_t i) -> Mass { return kept(e[i], i) ? 1 : 0; };
     const Mass count = TotalMass(vocab, one, shared);
-    if (static_cast<Mass>(top_k) < count) {
-      const float kth = SelectThreshold(e, vocab, static_cast<Mass>(top_k), one, shared, &above);
+    const auto most = static_cast<Mass>(row.top_k);
+    if (most < count) {
+      const float kth = SelectThreshold(e, vocab, most, one, shared, &above);
       kept.least = kth > kept.least ? kth : kept.least;
     }
   }
-  if (top_p < 1) {
+  if (row.top_p < 1) {
     const Kept before = kept;
     const auto mass = [&](int64_t i) -> Mass { return before(e[i], i) ? MassOf(e[i]) : 0; };
     const double share =
-        static_cast<double>(top_p) * static_cast<double>(TotalMass(vocab, mass, shared));
+        static_cast<double>(row.top_p) * static_cast<double>(TotalMass(vocab, mass, shared));
     const Mass need = share > 1 ? static_cast<Mass>(ceil(share)) : 1;
     kept.tie = SelectThreshold(e, vocab, need, mass, shared, &above);
     // Of entries that equal `tie` the lower ids come first, as many as it takes to reach `need`.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "kernels/ops/sample.h"
 #include "models/runtime/model.h"
 #include "server/engine/request/continuation.h"
 #include "server/engine/request/owner_limits.h"
@@ -30,13 +31,7 @@ inline double Seconds(std::chrono::steady_clock::duration time) {
 // vLLM's names, semantics and defaults. A sample ends, in this order, with the end-of-sequence id
 // (unless ignore_eos), an id of stop_token_ids, a stop string, max_tokens.
 struct SamplingParams {
-  float temperature = 1;  // below kGreedyTemperature: greedy
-  int32_t top_k = 0;      // 0 or -1: off
-  float top_p = 1;
-  float min_p = 0;
-  float repetition_penalty = 1;
-  float presence_penalty = 0;
-  float frequency_penalty = 0;
+  TVQ_SAMPLE_NUMBERS(TVQ_SAMPLE_MEMBER)
   std::optional<uint64_t> seed;   // unset: drawn by Submit
   std::vector<std::string> stop;  // the one that is complete first ends the sample
   std::vector<int32_t> stop_token_ids;

@@ -9,7 +9,7 @@ namespace tvq {
 std::optional<Drafter> PromptDrafter(const Request& request) {
   const SamplingParams& sampling = request.sampling;
   // A draft has a sampled token before it, and one behind it.
-  if (sampling.max_tokens < 3 || UsesCounts(sampling)) return std::nullopt;
+  if (sampling.max_tokens < 3 || HasPenalty(sampling)) return std::nullopt;
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   Drafter drafter(prompt + sampling.max_tokens);
   // What is older is forgotten again.
@@ -52,13 +52,7 @@ SampleRow Sequence::NextSample(int64_t logits_row, int64_t right) const {
   const SamplingParams& p = params();
   SampleRow row;
   row.logits_row = logits_row;
-  row.temperature = p.temperature;
-  row.top_k = std::max(p.top_k, 0);
-  row.top_p = p.top_p;
-  row.min_p = p.min_p;
-  row.repetition_penalty = p.repetition_penalty;
-  row.presence_penalty = p.presence_penalty;
-  row.frequency_penalty = p.frequency_penalty;
+  CopySampleNumbers(p, &row);
   row.counts = counts_.counts();
   row.logit_bias = p.logit_bias;
   row.allowed_ids = p.allowed_token_ids;
@@ -107,7 +101,7 @@ int64_t Sequence::Accept(TokenEvent event) {
   pending_ = id;
   ++generated_;
   if (submission_->request.keep) tokens_.push_back(id);
-  if (UsesCounts(p)) counts_.AddOutput(id);
+  if (HasPenalty(p)) counts_.AddOutput(id);
   const bool armed = generated_ > p.min_tokens;
   StreamPiece piece = text_.Push(id, armed);
   const bool full = generated_ == p.max_tokens;

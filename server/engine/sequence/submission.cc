@@ -111,7 +111,7 @@ absl::Status PrepareGeneration(const Model& model, Submission& s) {
   s.end_ids = p.stop_token_ids;
   s.end_ids.insert(s.end_ids.end(), s.eos_ids.begin(), s.eos_ids.end());
   SortUnique(s.end_ids);
-  if (UsesCounts(p)) {
+  if (HasPenalty(p)) {
     for (int32_t id : s.request.prompt) s.counts.AddPrompt(id);
   }
   s.text.emplace(
@@ -125,10 +125,6 @@ absl::Status PrepareGeneration(const Model& model, Submission& s) {
 }
 
 }  // namespace
-
-bool UsesCounts(const SamplingParams& p) {
-  return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
-}
 
 absl::StatusOr<Submission> Prepare(Request request, const Model& model, const EngineOptions& limits,
                                    int64_t budget) {

@@ -42,9 +42,6 @@ struct Submission {
   std::vector<int32_t> end_ids;    // sorted: end-of-sequence and stop ids, banned before min_tokens
 };
 
-// True if the sampler needs TokenCounts.
-bool UsesCounts(const SamplingParams& params);
-
 // Checks the request against its model. The errors are those of Engine::Submit for the request's
 // fields; `budget` is the number of bytes all states may take.
 absl::StatusOr<Submission> Prepare(Request request, const Model& model, const EngineOptions& limits,

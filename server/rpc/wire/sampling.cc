@@ -32,13 +32,10 @@ DefaultField ToDefault(const FieldDescriptor& field, const v1::Field& told) {
 }
 
 void ApplySampling(const v1::SamplingParams& m, SamplingParams* p) {
-  if (m.has_temperature()) p->temperature = m.temperature();
-  if (m.has_top_k()) p->top_k = m.top_k();
-  if (m.has_top_p()) p->top_p = m.top_p();
-  if (m.has_min_p()) p->min_p = m.min_p();
-  if (m.has_presence_penalty()) p->presence_penalty = m.presence_penalty();
-  if (m.has_frequency_penalty()) p->frequency_penalty = m.frequency_penalty();
-  if (m.has_repetition_penalty()) p->repetition_penalty = m.repetition_penalty();
+#define TVQ_SAMPLE_READ(type, name, value) \
+  if (m.has_##name()) p->name = m.name();
+  TVQ_SAMPLE_NUMBERS(TVQ_SAMPLE_READ)
+#undef TVQ_SAMPLE_READ
   if (m.has_seed()) p->seed = m.seed();
   p->stop.assign(m.stop().begin(), m.stop().end());
   p->stop_token_ids.assign(m.stop_token_ids().begin(), m.stop_token_ids().end());

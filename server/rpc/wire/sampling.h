@@ -1,5 +1,4 @@
-// From SamplingParams of the wire to the engine's. A parameter that is new stands in its message
-// and in ApplySampling of sampling.cc, and nowhere else outside the engine.
+// From SamplingParams of the wire to the engine's.
 #ifndef TVQ_SERVER_RPC_WIRE_SAMPLING_H_
 #define TVQ_SERVER_RPC_WIRE_SAMPLING_H_
 
