@@ -59,11 +59,14 @@ void SamplingOptions::Add(const flags::Command& command, Given& given) {
   const std::string name = OptionOf(field);
   std::string help = field.options().GetExtension(v1::field).help();
   if (IsForJson(field)) help = absl::StrCat("With --json: ", help);
+  const bool is_text = field.is_map() || field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+  if (is_text) help += "; repeatable";
   const auto add = [&](auto& value) {
     return command.Add(name, value, help).Group(kSamplingGroup);
   };
-  if (field.is_map()) {
-    add(given.texts).OneValueEach().TypeName("ID=BIAS").Check(ProblemWithBias);
+  if (is_text) {
+    const flags::Option option = add(given.texts).OneValueEach();
+    if (field.is_map()) option.TypeName("ID=BIAS").Check(ProblemWithBias);
     return;
   }
   switch (field.cpp_type()) {
@@ -79,9 +82,6 @@ void SamplingOptions::Add(const flags::Command& command, Given& given) {
       break;
     case FieldDescriptor::CPPTYPE_UINT64:
       command.AddBits(name, given.bits, help).Group(kSamplingGroup);
-      break;
-    case FieldDescriptor::CPPTYPE_STRING:
-      add(given.texts).OneValueEach();
       break;
     default:
       command.AddFlag(name, given.flag, help).Group(kSamplingGroup);
