@@ -16,7 +16,8 @@ struct StaticFile {
   std::string_view gzip;  // the same, compressed; empty where it is no text
 };
 
-// The files of client/web/dist, and openapi.json. Made by embed.cmake.
+// The files of client/web/dist, and openapi.json; index.html and this have the fields of sampling.
+// Made by embed.cmake.
 std::span<const StaticFile> EmbeddedFiles();
 
 // The file at a path of a URL, "/" being index.html; nothing if there is none. Compressed where the

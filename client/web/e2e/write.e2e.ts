@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { expect, it } from 'vitest';
+import { expect, inject, it } from 'vitest';
+import type { Field } from '../src/api/fields.ts';
 import { aWord, type Tab } from './browser.ts';
+import { call } from './calls.ts';
 import { eachInTab } from './each_test.ts';
 
 let tab: Tab;
@@ -49,6 +51,31 @@ it('offers models that write texts before those that have a page of their own', 
   const models = tab.page.getByLabel('Model').locator('option');
   await expect.poll(() => models.allTextContents()).toEqual(['novels', 'couplets']);
   expect(await tab.page.getByLabel('Model').inputValue()).toBe('novels');
+});
+
+interface Described {
+  components: { schemas: { CompletionRequest: { properties: Record<string, Field> } } };
+}
+
+it('has controls with the ranges and words of /openapi.json', async () => {
+  const rows = tab.page.locator('.sampling .control');
+  const shown = await rows.evaluateAll((all) =>
+    all.map((row) => {
+      const input = row.querySelector('input, textarea')!;
+      const [name, min, max] = ['name', 'min', 'max'].map((each) => input.getAttribute(each));
+      return { name: name!, min, max, hint: row.querySelector('.hint')!.textContent };
+    }),
+  );
+  expect(shown.slice(0, 4).map(({ name }) => name)).toEqual(['temperature', 'top_p', 'max_tokens', 'seed']);
+  expect(shown.length).toBeGreaterThanOrEqual(12);
+  const document = await call<Described>(inject('url'), 'GET', '/openapi.json');
+  const fields = document.components.schemas.CompletionRequest.properties;
+  const end = (number: number | undefined) => (number === undefined ? null : String(number));
+  for (const { name, min, max, hint } of shown) {
+    const { minimum, exclusiveMinimum, maximum, description } = fields[name]!;
+    expect([name, min, max]).toEqual([name, end(minimum ?? exclusiveMinimum), end(maximum)]);
+    if (name !== 'max_tokens') expect(hint).toContain(description); // which is of the call there
+  }
 });
 
 it('repeats a text of the same seed, and changes it with another', async () => {

@@ -2,24 +2,40 @@ import { describe, expect, it } from 'vitest';
 import { pieceOf } from '../src/api/completions.ts';
 import { surprise } from '../src/pages/write/tokens.ts';
 import { parseHash } from '../src/shell.ts';
-import { parse } from '../src/ui/sampling.ts';
+import type { Field } from '../src/api/fields.ts';
+import { kindOf, parse, rangeOf } from '../src/ui/sampling.ts';
 
 describe('a control of sampling', () => {
   it('sends nothing when it is empty', () => {
     expect(parse('number', ' ', false)).toBeUndefined();
     expect(parse('number', '-', false)).toBeUndefined();
     expect(parse('lines', '\n\n', false)).toBeUndefined();
-    expect(parse('flag', '', false)).toBeUndefined();
+    expect(parse('boolean', '', false)).toBeUndefined();
   });
 
   it('sends zero, and what is out of range: the server says what is right', () => {
     expect(parse('number', '0', false)).toBe(0);
     expect(parse('integer', '-5', false)).toBe(-5);
-    expect(parse('flag', '', true)).toBe(true);
+    expect(parse('boolean', '', true)).toBe(true);
   });
 
   it('reads a stop string a line, with \\n for the end of a line', () => {
     expect(parse('lines', 'THE END\n\\n\\n', false)).toEqual(['THE END', '\n\n']);
+  });
+
+  it('is of the kind that its field has', () => {
+    const texts: Field = { description: '' };
+    expect(kindOf(texts)).toBe('lines');
+    for (const kind of ['number', 'integer', 'boolean'] as const) {
+      expect(kindOf({ type: [kind, 'null'], description: '' })).toBe(kind);
+    }
+  });
+
+  it('slides within the range of its field, or to twice the default', () => {
+    const range = (field: Omit<Field, 'description'>) => rangeOf({ ...field, description: '' });
+    expect(range({ minimum: -2, maximum: 2, default: 0 })).toEqual({ min: -2, max: 2 });
+    expect(range({ exclusiveMinimum: 0, maximum: 1, default: 1 })).toEqual({ min: 0.05, max: 1 });
+    expect(range({ minimum: 0, default: 1 })).toEqual({ min: 0, max: 2 });
   });
 });
 

@@ -1,112 +1,38 @@
-// Controls of sampling, under vLLM's names. An empty control is not sent: the model's default holds.
+// Controls of sampling, of the fields that index.html has. An empty control is not sent: the model's default holds.
 
-import type { Model } from '../api/types.ts';
 import { ApiError } from '../api/errors.ts';
+import { fields, type Field } from '../api/fields.ts';
+import type { Model } from '../api/types.ts';
 import { el, newId } from '../dom.ts';
 import { browser } from './store.ts';
 
-type Kind = 'number' | 'integer' | 'flag' | 'lines';
+export type Kind = 'number' | 'integer' | 'boolean' | 'lines';
 
-interface Spec {
-  name: string;
-  kind: Kind;
-  hint: string;
-  /** What vLLM takes when neither request nor model says anything. */
-  otherwise?: number;
-  min?: number;
-  max?: number;
-  step?: number;
-  slider?: boolean;
-  more?: boolean;
-}
-
-export const SPECS: Spec[] = [
-  {
-    name: 'temperature',
-    kind: 'number',
-    hint: 'low: what is likely; high: surprises',
-    otherwise: 1,
-    min: 0,
-    max: 2,
-    step: 0.05,
-    slider: true,
-  },
-  {
-    name: 'top_p',
-    kind: 'number',
-    hint: 'only the most likely that make up this share',
-    otherwise: 1,
-    min: 0.05,
-    max: 1,
-    step: 0.05,
-    slider: true,
-  },
-  { name: 'max_tokens', kind: 'integer', hint: 'tokens of one continuation or answer', otherwise: 16, min: 1, step: 1 },
-  { name: 'seed', kind: 'integer', hint: 'same seed, same result; empty: drawn anew', min: 0, step: 1 },
-  {
-    name: 'top_k',
-    kind: 'integer',
-    hint: 'only the k most likely tokens; 0: all',
-    otherwise: 0,
-    min: -1,
-    step: 1,
-    more: true,
-  },
-  {
-    name: 'min_p',
-    kind: 'number',
-    hint: 'least likelihood, against the likeliest',
-    otherwise: 0,
-    min: 0,
-    max: 1,
-    step: 0.01,
-    more: true,
-  },
-  {
-    name: 'repetition_penalty',
-    kind: 'number',
-    hint: 'above 1: fewer repetitions',
-    otherwise: 1,
-    min: 0.01,
-    step: 0.05,
-    more: true,
-  },
-  {
-    name: 'presence_penalty',
-    kind: 'number',
-    hint: 'against any token used before',
-    otherwise: 0,
-    min: -2,
-    max: 2,
-    step: 0.1,
-    more: true,
-  },
-  {
-    name: 'frequency_penalty',
-    kind: 'number',
-    hint: 'the same, for each use',
-    otherwise: 0,
-    min: -2,
-    max: 2,
-    step: 0.1,
-    more: true,
-  },
-  { name: 'min_tokens', kind: 'integer', hint: 'no end before so many', otherwise: 0, min: 0, step: 1, more: true },
-  { name: 'stop', kind: 'lines', hint: 'ends at any of these, one a line', more: true },
-  { name: 'ignore_eos', kind: 'flag', hint: 'go on after the end of a text', more: true },
-];
+/** Of a slider. */
+const STEP = 0.05;
 
 interface Control {
-  spec: Spec;
+  name: string;
+  kind: Kind;
+  field: Field;
   row: HTMLElement;
   input: HTMLInputElement | HTMLTextAreaElement;
   slider: HTMLInputElement | null;
   problem: HTMLElement;
 }
 
+export const kindOf = ({ type }: Field): Kind => type?.[0] ?? 'lines';
+
+/** A slider ends at twice the default where the field has no end. */
+export function rangeOf(field: Field): { min: number; max: number } {
+  const above = field.exclusiveMinimum;
+  const min = field.minimum ?? (above === undefined ? 0 : above + STEP);
+  return { min, max: field.maximum ?? 2 * (field.default ?? 1) };
+}
+
 /** The value to send; undefined for an empty control. */
 export function parse(kind: Kind, text: string, checked: boolean): unknown {
-  if (kind === 'flag') return checked || undefined;
+  if (kind === 'boolean') return checked || undefined;
   if (kind === 'lines') {
     const lines = text.split('\n').filter((line) => line !== '');
     return lines.length > 0 ? lines.map((line) => line.replace(/\\n/g, '\n')) : undefined;
@@ -123,43 +49,48 @@ export class Sampling {
   constructor(
     private readonly page: string,
     own: Record<string, string>,
-    names: string[] = SPECS.map(({ name }) => name),
-    /** What an empty control means here, where that is not what SPECS and the model say. */
+    /** Which fields; all where it is left out. */
+    names?: string[],
+    /** What an empty control means here, where that is not what field and model say. */
     private readonly otherwise: Record<string, string> = {},
   ) {
     const kept = { ...own, ...browser.getAll(`sampling.${page}`, 'string') };
-    this.controls = SPECS.filter(({ name }) => names.includes(name)).map((spec) => this.control(spec, kept[spec.name]));
-    const rows = (more: boolean): HTMLElement[] =>
-      this.controls.filter(({ spec }) => !!spec.more === more).map(({ row }) => row);
-    this.node = el('fieldset', { class: 'sampling' }, el('legend', {}, 'Sampling'), ...rows(false));
-    const rare = rows(true);
-    if (rare.length > 0) this.node.append(el('details', {}, el('summary', {}, 'More controls'), ...rare));
+    const controls = (of: Record<string, Field>, slides: boolean): Control[] =>
+      Object.entries(of)
+        .filter(([name]) => names?.includes(name) ?? true)
+        .map(([name, field]) => this.control(name, field, slides, kept[name]));
+    const first = controls(fields().first, true);
+    const more = controls(fields().more, false);
+    this.controls = [...first, ...more];
+    const rows = (of: Control[]): HTMLElement[] => of.map(({ row }) => row);
+    this.node = el('fieldset', { class: 'sampling' }, el('legend', {}, 'Sampling'), ...rows(first));
+    if (more.length > 0) this.node.append(el('details', {}, el('summary', {}, 'More controls'), ...rows(more)));
   }
 
   /** The request's fields. */
   values(): Record<string, unknown> {
     const values: Record<string, unknown> = {};
-    for (const { spec, input } of this.controls) {
-      const value = parse(spec.kind, input.value, input instanceof HTMLInputElement && input.checked);
-      if (value !== undefined) values[spec.name] = value;
+    for (const { name, kind, input } of this.controls) {
+      const value = parse(kind, input.value, input instanceof HTMLInputElement && input.checked);
+      if (value !== undefined) values[name] = value;
     }
     return values;
   }
 
   /** Shows what holds where a control is empty. */
   defaultsOf(model: Model): void {
-    for (const { spec, input, slider } of this.controls) {
-      const value = model.default_sampling?.[spec.name] ?? spec.otherwise;
-      if (input instanceof HTMLInputElement && spec.kind !== 'flag') {
+    for (const { name, kind, field, input, slider } of this.controls) {
+      const value = model.default_sampling?.[name] ?? field.default;
+      if (input instanceof HTMLInputElement && kind !== 'boolean') {
         const known = typeof value === 'number' ? String(Number(value.toFixed(4))) : 'random';
-        input.placeholder = this.otherwise[spec.name] ?? known;
+        input.placeholder = this.otherwise[name] ?? known;
         if (slider && input.value === '' && typeof value === 'number') slider.value = String(value);
       }
     }
   }
 
   set(name: string, value: string): void {
-    const control = this.controls.find(({ spec }) => spec.name === name);
+    const control = this.controls.find((each) => each.name === name);
     if (!control) return;
     control.input.value = value;
     this.keep();
@@ -168,7 +99,7 @@ export class Sampling {
   /** Shows an error at the control that it names; false if it names none. */
   fail(error: unknown): boolean {
     this.clear();
-    const at = error instanceof ApiError && this.controls.find(({ spec }) => spec.name === error.param);
+    const at = error instanceof ApiError && this.controls.find(({ name }) => name === error.param);
     if (!at) return false;
     at.problem.textContent = (error as ApiError).message;
     at.input.setAttribute('aria-invalid', 'true');
@@ -186,32 +117,33 @@ export class Sampling {
 
   private keep(): void {
     const values: Record<string, string> = {};
-    for (const { spec, input } of this.controls) {
-      if (input instanceof HTMLInputElement && input.type === 'checkbox') values[spec.name] = input.checked ? 'on' : '';
-      else values[spec.name] = input.value;
+    for (const { name, input } of this.controls) {
+      if (input instanceof HTMLInputElement && input.type === 'checkbox') values[name] = input.checked ? 'on' : '';
+      else values[name] = input.value;
     }
     browser.setJson(`sampling.${this.page}`, values);
   }
 
-  private control(spec: Spec, value = ''): Control {
+  private control(name: string, field: Field, slides: boolean, value = ''): Control {
+    const kind = kindOf(field);
     const id = newId('s');
     const [hint, problem] = [`${id}-hint`, el('p', { class: 'problem', role: 'alert' })];
-    const common = { id, 'aria-describedby': hint, name: spec.name };
-    const slider = spec.slider ? this.slider(spec) : null;
+    const common = { id, 'aria-describedby': hint, name };
+    const slider = slides && kind === 'number' ? this.slider(name, field) : null;
     let input: HTMLInputElement | HTMLTextAreaElement;
-    if (spec.kind === 'lines') {
+    if (kind === 'lines') {
       input = el('textarea', { ...common, rows: 2, oninput: () => this.keep() });
       input.value = value;
-    } else if (spec.kind === 'flag') {
+    } else if (kind === 'boolean') {
       input = el('input', { ...common, type: 'checkbox', checked: value === 'on', onchange: () => this.keep() });
     } else {
       input = el('input', {
         ...common,
         type: 'number',
-        inputmode: spec.kind === 'integer' ? 'numeric' : 'decimal',
-        min: spec.min,
-        max: spec.max,
-        step: spec.kind === 'integer' ? 1 : 'any',
+        inputmode: kind === 'integer' ? 'numeric' : 'decimal',
+        min: field.minimum ?? field.exclusiveMinimum,
+        max: field.maximum,
+        step: kind === 'integer' ? 1 : 'any',
         oninput: () => {
           if (slider && input.value !== '') slider.value = input.value;
           this.keep();
@@ -228,20 +160,20 @@ export class Sampling {
     }
     const row = el(
       'div',
-      { class: `control ${spec.kind}` },
-      el('label', { for: id }, spec.name),
+      { class: `control ${kind}` },
+      el('label', { for: id }, name),
       input,
       slider,
-      el('p', { class: 'hint', id: hint }, spec.hint),
+      el('p', { class: 'hint', id: hint }, kind === 'lines' ? `${field.description}, one a line` : field.description),
       problem,
     );
-    return { spec, row, input, slider, problem };
+    return { name, kind, field, row, input, slider, problem };
   }
 
-  private slider(spec: Spec): HTMLInputElement {
-    const { min, max, step, otherwise } = spec;
-    const slider = el('input', { type: 'range', min, max, step, 'aria-label': `${spec.name}, slider`, tabindex: -1 });
-    slider.value = String(otherwise);
+  private slider(name: string, field: Field): HTMLInputElement {
+    const attributes = { type: 'range', ...rangeOf(field), step: STEP, 'aria-label': `${name}, slider`, tabindex: -1 };
+    const slider = el('input', attributes);
+    slider.value = String(field.default);
     return slider;
   }
 }

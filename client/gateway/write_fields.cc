@@ -1,14 +1,20 @@
-// Writes the document that the gateway serves as /openapi.json: openapi.json of the sources, with
-// the fields of SamplingParams where a schema has "x-sampling", a list of those that it has not.
-// The build runs it.
+// Writes what the gateway serves of the fields of SamplingParams, each as JSON Schema has it. The
+// build runs it.
+// - openapi.json: that of the sources, with the fields where a schema has "x-sampling", a list of
+//   those that it has not.
+// - index.html: the page's, with the fields that it has controls for in its element of JSON.
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 
+#include "absl/strings/str_replace.h"
 #include "tvq/v1/field.pb.h"
 #include "tvq/v1/generation.pb.h"
 
@@ -79,17 +85,60 @@ void Fill(Json& json) {
   }
 }
 
+std::string OpenApi(const std::string& source) {
+  Json document = Json::parse(source);
+  Fill(document);
+  return document.dump(1) + "\n";
+}
+
+// By name; nothing if one is no field.
+template <typename Names>
+std::optional<Json> Named(const Names& names) {
+  Json fields = Json::object();
+  for (const std::string& name : names) {
+    const auto* const field = v1::SamplingParams::descriptor()->FindFieldByName(name);
+    if (field == nullptr) return std::nullopt;
+    fields[name] = SchemaOf(*field);
+  }
+  return fields;
+}
+
+// Nothing if the page has no place for the fields, or controls for what is none.
+std::optional<std::string> Page(std::string html) {
+  constexpr std::string_view kElement = "type=\"application/json\">";
+  const auto& controls = v1::SamplingParams::descriptor()->options().GetExtension(v1::controls);
+  const auto first = Named(controls.first()), more = Named(controls.more());
+  const size_t at = html.find(kElement);
+  if (!first || !more || at == std::string::npos) return std::nullopt;
+  // No text may end the element.
+  const std::string json = Json{{"first", *first}, {"more", *more}}.dump();
+  return html.insert(at + kElement.size(), absl::StrReplaceAll(json, {{"<", "\\u003c"}}));
+}
+
+std::string ReadFile(const char* path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+bool WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream out(path);
+  out << text;
+  out.close();
+  if (!out) std::cerr << path << ": cannot be written\n";
+  return static_cast<bool>(out);
+}
+
+bool Write(const char* openapi, const char* index, const std::string& folder) {
+  const std::optional<std::string> page = Page(ReadFile(index));
+  if (!page) std::cerr << index << ": no element for the fields, or a control of no field\n";
+  return page && WriteFile(folder + "/openapi.json", OpenApi(ReadFile(openapi))) &&
+         WriteFile(folder + "/index.html", *page);
+}
+
 }  // namespace
 }  // namespace tvq::gateway
 
+// openapi.json, index.html, the folder to write them to.
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
-  std::ifstream in(argv[1]);
-  nlohmann::ordered_json document = nlohmann::ordered_json::parse(in);
-  tvq::gateway::Fill(document);
-  std::ofstream out(argv[2]);
-  out << document.dump(1) << "\n";
-  out.close();
-  if (!out) std::cerr << argv[2] << ": cannot be written\n";
-  return out ? 0 : 1;
+  return argc == 4 && tvq::gateway::Write(argv[1], argv[2], argv[3]) ? 0 : 1;
 }
