@@ -80,6 +80,11 @@ TEST_P(RecurrentOpsTest, AStepIsTheFormulaOfExtremeInputs) {
   spread(mix.gate, 0, 48, {1e4F, -1e4F, 0});
   ExpectSteps(*device_, *reference_, mix, mix.RandomState(51));
 
+  // Values that differ little from their mean: it must go before squares are added.
+  TimeMixLayer far(2, 24, false, kPositions);
+  for (float& v : far.v.all) v += 1000;
+  ExpectSteps(*device_, *reference_, far, far.NewState());
+
   const GatedDeltaShape shape{1, 3, 16, 24};
   DeltaLayer delta(shape, kPositions);
   spread(delta.projected, shape.convolved(), 72, {1e4F, -1e4F, 0, 100, -100, 1});
