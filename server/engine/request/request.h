@@ -83,7 +83,7 @@ struct Delta {
 };
 
 // Receives a request's output. Methods are called on the engine's loop thread and must not block:
-// they hand over to a writer, or start a write. After OnEnd nothing more is called.
+// they hand over to another thread, or start a write. After OnEnd nothing more is called.
 class RequestSink {
  public:
   virtual ~RequestSink() = default;

@@ -16,15 +16,14 @@
 #include "server/rpc/calls/call_recorder.h"
 #include "server/rpc/limits/byte_quota.h"
 #include "server/rpc/transport/open_calls.h"
-#include "server/rpc/transport/stream_writers.h"
 #include "server/rpc/transport/task_pool.h"
 #include "server/rpc/wire/convert.h"
 #include "server/sessions/session_store.h"
 
 namespace tvq {
 
-// A request of more bytes is read by a thread of `workers`, for its own would serve no other call,
-// of a writer no stream, while it tokenizes. SentencePiece takes 0.9 ms for so much of a novel, 19
+// A request of more bytes is read by a thread of `workers`, for its own would serve no other call
+// while it tokenizes. SentencePiece takes 0.9 ms for so much of a novel, 19
 // ms for 64 KiB (models/zoo/novels).
 inline constexpr size_t kInlineRequestBytes = 4 * 1024;
 
@@ -44,7 +43,6 @@ struct CallContext {
   CallGate* gate = nullptr;
   CallRecorder* recorder = nullptr;
   RequestLimits limits;
-  StreamWriters* writers = nullptr;
   TaskPool* workers = nullptr;  // may take long
   // May wait for disk or network, never for a client. What only a bounded number of calls schedules
   // is taken in any case; whatever begins a call asks for room.

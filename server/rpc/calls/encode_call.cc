@@ -5,13 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/refusal.h"
 #include "server/rpc/wire/convert.h"
-#include "server/rpc/wire/status.h"
 #include "server/rpc/wire/wire.h"
 
 namespace tvq {
 namespace {
-
-constexpr MethodInfo kEncode{"GenerationService/Encode", Permission::kGenerate};
 
 // What a message of protobuf can hold, less what stands around the numbers.
 constexpr int64_t kMostNumbers = (int64_t{1} << 29) - 1024;
@@ -21,28 +18,23 @@ constexpr int64_t kAroundVectors = 64;
 
 }  // namespace
 
-EncodeCall::EncodeCall(const CallContext& context, grpc::CallbackServerContext* rpc,
-                       grpc::ByteBuffer* out)
-    : UnaryReactor(context, kEncode, rpc, out, context.vectors), in_engine_(context.engine) {}
-
-void EncodeCall::Begin(const grpc::ByteBuffer& in) {
+void EncodeCall::Begin() {
+  const grpc::ByteBuffer request = TakeRequest();
   if (!Admit()) return;
-  if (in.Length() <= kInlineRequestBytes) return Open(in);
+  if (request.Length() <= kInlineRequestBytes) return Open(request);
   // The copy shares the bytes.
-  const auto status = context().workers->TrySchedule(caller().sharer, in.Length(),
-                                                     [self = Self(), in] { self->Open(in); });
-  if (!status.ok()) End(status);
+  OnWorkers(request.Length(), [self = Held(this), request] { self->Open(request); });
 }
 
 void EncodeCall::Open(const grpc::ByteBuffer& bytes) {
   v1::EncodeRequest message;
-  absl::Status status = rpc()->IsCancelled() ? Refused(Reason::kCancelled, "the call was cancelled")
-                                             : ParseMessage(bytes, &message);
-  if (status.ok()) status = Submit(message);
+  absl::Status status = IsCancelled() ? Refused(Reason::kCancelled, "the call was cancelled")
+                                      : ParseMessage(bytes, &message);
+  if (status.ok()) status = Ask(message);
   if (!status.ok()) End(status);
 }
 
-absl::Status EncodeCall::Submit(const v1::EncodeRequest& message) {
+absl::Status EncodeCall::Ask(const v1::EncodeRequest& message) {
   const auto model = FindModel(context().engine->models(), message.model());
   if (!model.ok()) return model.status();
   Encoder* const encoder = (*model)->model->encoder();
@@ -65,7 +57,7 @@ absl::Status EncodeCall::Submit(const v1::EncodeRequest& message) {
   const int64_t numbers = (request->mean ? 1 : tokens) * width_;
   const auto room = TakeRoom(numbers * static_cast<int64_t>(sizeof(float)) + kAroundVectors);
   if (!room.ok()) return room;
-  return in_engine_.Submit(*std::move(request), caller(), Self(), rpc());
+  return Submit(*std::move(request));
 }
 
 void EncodeCall::OnEnd(const absl::Status& status, const Usage& usage) {
@@ -73,7 +65,7 @@ void EncodeCall::OnEnd(const absl::Status& status, const Usage& usage) {
   // Not on the loop: there may be hundreds of megabytes.
   context().workers->Schedule(
       caller().sharer,
-      [self = Self(), tokens = usage.prompt_tokens] { self->AnswerVectors(tokens); },
+      [self = Held(this), tokens = usage.prompt_tokens] { self->AnswerVectors(tokens); },
       vectors_.size() * sizeof(float));
 }
 

@@ -7,14 +7,6 @@
 #include "server/rpc/wire/wire.h"
 
 namespace tvq {
-namespace {
-
-constexpr MethodInfo kGenerate{"GenerationService/Generate", Permission::kGenerate};
-
-}  // namespace
-
-GenerateCall::GenerateCall(const CallContext& context, std::unique_ptr<QueuedRpc> rpc)
-    : RequestCall(context, kGenerate, std::move(rpc)) {}
 
 absl::Status GenerateCall::Parse(const grpc::ByteBuffer& bytes) {
   return ParseMessage(bytes, &message_);

@@ -1,7 +1,6 @@
 #ifndef TVQ_SERVER_RPC_CALLS_GENERATE_CALL_H_
 #define TVQ_SERVER_RPC_CALLS_GENERATE_CALL_H_
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,7 +14,7 @@ namespace tvq {
 // One Generate call.
 class GenerateCall : public RequestCall {
  public:
-  GenerateCall(const CallContext& context, std::unique_ptr<QueuedRpc> rpc);
+  using RequestCall::RequestCall;
 
  protected:
   absl::Status Parse(const grpc::ByteBuffer& bytes) override;

@@ -6,7 +6,6 @@
 #include "base/refusal.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/session_convert.h"
-#include "server/rpc/wire/status.h"
 
 namespace tvq {
 namespace {
@@ -31,84 +30,63 @@ bool CancelledByDeadline(SteadyTime began, SteadyTime cancelled, SteadyTime dead
 }  // namespace
 
 void RequestCall::Begin() {
-  grpc::ByteBuffer request;  // not for as long as the call is open
-  request.Swap(&queued().request);
+  const grpc::ByteBuffer request = TakeRequest();
   if (!Admit()) return;
   if (request.Length() <= kInlineRequestBytes) return Open(request);
   // The copy shares the bytes.
-  OnWorkers(request.Length(), [self = Self(), request] { self->Open(request); });
-}
-
-void RequestCall::OnWorkers(size_t bytes, std::function<void()> task) {
-  const auto status = context().workers->TrySchedule(caller().sharer, bytes, std::move(task));
-  if (!status.ok()) GiveUp(status);
-}
-
-void RequestCall::OnSessionThreads(size_t bytes, std::function<void()> task) {
-  const auto status = context().session_tasks->TrySchedule(
-      caller().sharer, kSessionTaskBytes + bytes, std::move(task));
-  if (!status.ok()) GiveUp(status);
+  OnWorkers(request.Length(), [self = Held(this), request] { self->Open(request); });
 }
 
 void RequestCall::Open(const grpc::ByteBuffer& bytes) {
-  if (broken_since()) return GiveUp(Refused(Reason::kCancelled, "the call was cancelled"));
-  if (auto status = Parse(bytes); !status.ok()) return GiveUp(status);
+  if (broken_since()) return End(Refused(Reason::kCancelled, "the call was cancelled"));
+  if (auto status = Parse(bytes); !status.ok()) return End(status);
   const size_t size = bytes.Length();
   const v1::SessionCall* const session = SessionField();
   if (session == nullptr) {
     return size > kInlineRequestBytes ? Prepare(size) : PrepareOnWorkersIfSlow(size);
   }
   OfSession(session->session_id());
-  if (auto status = CheckMayUseSessions(context(), caller()); !status.ok()) return GiveUp(status);
+  if (auto status = CheckMayUseSessions(context(), caller()); !status.ok()) return End(status);
   auto call = ToSessionCall(*session, CallHash(), caller().owner);
-  if (!call.ok()) return GiveUp(call.status());
-  OnSessionThreads(
-      size, [self = Self(), call = *std::move(call), commit_on_cancel = session->commit_on_cancel(),
-             size] { self->OpenSession(call, commit_on_cancel, size); });
+  if (!call.ok()) return End(call.status());
+  OnSessionTasks(size, [self = Held(this), call = *std::move(call),
+                        commit_on_cancel = session->commit_on_cancel(),
+                        size] { self->OpenSession(call, commit_on_cancel, size); });
 }
 
 void RequestCall::OpenSession(const SessionCall& call, bool commit_on_cancel, size_t bytes) {
-  if (broken_since()) return GiveUp(Refused(Reason::kCancelled, "the call was cancelled"));
+  if (broken_since()) return End(Refused(Reason::kCancelled, "the call was cancelled"));
   auto session = SessionUse::Open(context().sessions, call, commit_on_cancel);
-  if (!session.ok()) return GiveUp(session.status());
+  if (!session.ok()) return End(session.status());
   session_ = *std::move(session);
   const auto replay = session_->Replay();
-  if (!replay.ok()) return GiveUp(replay.status());
-  if (*replay) return AnswerRetry(**replay);
+  if (!replay.ok()) return End(replay.status());
+  if (*replay) return Answer(Replay(**replay, session_->record().persisted_version));
   PrepareOnWorkersIfSlow(bytes);
-}
-
-void RequestCall::AnswerRetry(const std::string& reply) {
-  auto message = Replay(reply, session_->record().persisted_version);
-  if (!message.ok()) return GiveUp(message.status());
-  const auto room = TakeRoom(static_cast<int64_t>(message->Length()));
-  if (!room.ok()) return GiveUp(room);
-  session_ = nullptr;
-  Answer(*message);
 }
 
 void RequestCall::PrepareOnWorkersIfSlow(size_t bytes) {
   if (!ConvertsSlowly()) return ConvertAndSubmit();
-  OnWorkers(bytes, [self = Self(), bytes] { self->Prepare(bytes); });
+  OnWorkers(bytes, [self = Held(this), bytes] { self->Prepare(bytes); });
 }
 
 void RequestCall::Prepare(size_t bytes) {
-  if (broken_since()) return GiveUp(Refused(Reason::kCancelled, "the call was cancelled"));
-  if (auto status = PrepareToConvert(session_.get()); !status.ok()) return GiveUp(status);
+  if (broken_since()) return End(Refused(Reason::kCancelled, "the call was cancelled"));
+  if (auto status = PrepareToConvert(session_.get()); !status.ok()) return End(status);
   if (session_ == nullptr) return ConvertAndSubmit();
-  OnSessionThreads(bytes, [self = Self()] { self->ConvertAndSubmit(); });
+  OnSessionTasks(bytes, [self = Held(this)] { self->ConvertAndSubmit(); });
 }
 
 void RequestCall::ConvertAndSubmit() {
-  if (broken_since()) return GiveUp(Refused(Reason::kCancelled, "the call was cancelled"));
+  if (broken_since()) return End(Refused(Reason::kCancelled, "the call was cancelled"));
   absl::StatusOr<Request> request = Convert(session_.get());
-  if (!request.ok()) return GiveUp(request.status());
+  if (!request.ok()) return End(request.status());
   if (session_ != nullptr) {
     if (auto status = session_->Continue(&*request); !status.ok()) {
-      return GiveUp(status);
+      return End(status);
     }
   }
-  if (auto status = Submit(*std::move(request)); !status.ok()) GiveUp(status);
+  if (auto status = Submit(*std::move(request)); !status.ok()) End(status);
 }
 
 absl::StatusOr<const ServedModel*> RequestCall::Model(const std::string& name,
@@ -117,22 +95,17 @@ absl::StatusOr<const ServedModel*> RequestCall::Model(const std::string& name,
   return session != nullptr ? FindModel(models, name, session->record()) : FindModel(models, name);
 }
 
-void RequestCall::GiveUp(const absl::Status& status) {
-  session_ = nullptr;  // before the client hears of it and tries again
-  End(status);
-}
-
 void RequestCall::Settle(const absl::Status& status, const Usage& usage) {
   if (session_ == nullptr) return Conclude(status, usage);
   context().session_tasks->Schedule(
-      caller().sharer, [self = Self(), status, usage] { self->CommitSession(status, usage); });
+      caller().sharer, [self = Held(this), status, usage] { self->CommitSession(status, usage); });
 }
 
 SessionUse::Outcome RequestCall::Outcome(const absl::Status& status) const {
   if (!status.ok() && !absl::IsCancelled(status)) return SessionUse::Outcome::kFailed;
   const auto broken = broken_since();
   if (!broken) return status.ok() ? SessionUse::Outcome::kDone : SessionUse::Outcome::kFailed;
-  return CancelledByDeadline(began_, *broken, ToSteady(rpc()->deadline()))
+  return CancelledByDeadline(began_, *broken, ToSteady(rpc().context.deadline()))
              ? SessionUse::Outcome::kFailed
              : SessionUse::Outcome::kCancelled;
 }

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,7 +11,6 @@
 
 #include "server/rpc/calls/session_use.h"
 #include "server/rpc/calls/stream_call.h"
-#include "server/rpc/transport/queued_stream.h"
 #include "server/rpc/wire/request_hash.h"
 #include "tvq/v1/session.pb.h"
 
@@ -21,13 +19,12 @@ namespace tvq {
 // A call that is one request, perhaps on a session. Then it begins and ends with a task that may
 // block: the first takes the session's lease, the last commits what the engine left, whether or not
 // the client still listens.
-class RequestCall : public StreamCall<QueuedStream> {
+class RequestCall : public StreamCall {
  public:
-  RequestCall(const CallContext& context, const MethodInfo& method, std::unique_ptr<QueuedRpc> rpc)
-      : StreamCall(context, method, &rpc->context, rpc->writer, std::move(rpc)) {}
+  using StreamCall::StreamCall;
 
-  // Reads the request and submits it, here or on other threads, if the caller may. Once.
-  void Begin();
+  // Reads the request and submits it, here or on other threads, if the caller may.
+  void Begin() override;
 
   void OnKept(Continuation end) override { session_->Keep(std::move(end)); }
 
@@ -59,27 +56,19 @@ class RequestCall : public StreamCall<QueuedStream> {
   // Whether Reply will be asked for.
   bool keeps_reply() const { return session_ != nullptr && session_->keeps_reply(); }
 
+  void LetGo() override { session_ = nullptr; }
   void Settle(const absl::Status& status, const Usage& usage) override;
 
  private:
-  std::shared_ptr<RequestCall> Self() {
-    return std::static_pointer_cast<RequestCall>(shared_from_this());
-  }
   void Open(const grpc::ByteBuffer& bytes);
   // `bytes`: of the request.
   void OpenSession(const SessionCall& call, bool commit_on_cancel, size_t bytes);
-  // Run a task of the call that keeps so many bytes: what computes, and what blocks.
-  void OnWorkers(size_t bytes, std::function<void()> task);
-  void OnSessionThreads(size_t bytes, std::function<void()> task);
-  void AnswerRetry(const std::string& reply);
   void PrepareOnWorkersIfSlow(size_t bytes);
   void Prepare(size_t bytes);
   void ConvertAndSubmit();
   void CommitSession(const absl::Status& status, const Usage& usage);
   // What became of the call for its session.
   SessionUse::Outcome Outcome(const absl::Status& status) const;
-  // Refuses the call and lets go of its session. `busy`: it may work later.
-  void GiveUp(const absl::Status& status);
 
   const SteadyTime began_ = std::chrono::steady_clock::now();
   // From the lease to the commit; the thread that has the call at its beginning, the loop, the task

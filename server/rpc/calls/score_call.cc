@@ -11,8 +11,6 @@
 namespace tvq {
 namespace {
 
-constexpr MethodInfo kScore{"GenerationService/Score", Permission::kGenerate};
-
 int64_t TextBytes(const v1::ScoreRequest& message, const Tokenizer& tokenizer) {
   if (message.has_text()) return static_cast<int64_t>(message.text().size());
   int64_t bytes = 0;
@@ -32,9 +30,6 @@ int64_t FirstBytes(const v1::ScoreRequest& message, const Tokenizer& tokenizer, 
 }
 
 }  // namespace
-
-ScoreCall::ScoreCall(const CallContext& context, std::unique_ptr<QueuedRpc> rpc)
-    : RequestCall(context, kScore, std::move(rpc)) {}
 
 absl::Status ScoreCall::Parse(const grpc::ByteBuffer& bytes) {
   return ParseMessage(bytes, &message_);

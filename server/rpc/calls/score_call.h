@@ -2,7 +2,6 @@
 #define TVQ_SERVER_RPC_CALLS_SCORE_CALL_H_
 
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +16,7 @@ namespace tvq {
 // One Score call: a request that only reads its prompt.
 class ScoreCall : public RequestCall {
  public:
-  ScoreCall(const CallContext& context, std::unique_ptr<QueuedRpc> rpc);
+  using RequestCall::RequestCall;
 
  protected:
   absl::Status Parse(const grpc::ByteBuffer& bytes) override;

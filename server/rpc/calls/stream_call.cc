@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/rpc/transport/queued_stream.h"
-#include "server/rpc/wire/status.h"
+#include "base/refusal.h"
 
 namespace tvq {
 namespace {
@@ -25,64 +24,18 @@ int64_t BytesOf(const Delta& delta) { return 128 + std::ssize(delta.text) + Byte
 
 }  // namespace
 
-template <typename Reactor>
-bool StreamCall<Reactor>::Admit() {
-  self_ = this->shared_from_this();
-  const absl::Status admitted = scope_.Begin();
-  if (!admitted.ok()) End(admitted);
-  return admitted.ok();
-}
-
-template <typename Reactor>
-absl::Status StreamCall<Reactor>::Submit(Request request) {
+absl::Status StreamCall::Submit(Request request) {
   if (!request.prompt.empty()) first_id_ = request.prompt.front();
-  const bool uses_prefixes = request.purpose == Purpose::kGenerate;
-  return in_engine_.Submit(std::move(request), caller(), this->shared_from_this(), rpc_,
-                           uses_prefixes ? context_.sessions : nullptr);
+  return EngineCall::Submit(std::move(request));
 }
 
-template <typename Reactor>
-absl::Status StreamCall<Reactor>::TakeRoom(int64_t bytes) {
-  if (bytes <= kUncountedBytes) return absl::OkStatus();
-  if (output_room_.bytes() == 0) {
-    output_room_ = ByteQuota::Share(context_.answers, caller().sharer);
-  }
-  return output_room_.Add(bytes);
-}
-
-template <typename Reactor>
-void StreamCall<Reactor>::Answer(const grpc::ByteBuffer& message) {
-  {
-    absl::MutexLock lock(&mutex_);
-    finishing_ = true;
-    reader_.Arm(context_.stall_timeout, this->shared_from_this());
-  }
-  message_ = message;
-  rpc_->AddInitialMetadata("x-request-id", caller().request_id);
-  this->StartWriteAndFinish(&message_, grpc::WriteOptions(), scope_.End(absl::OkStatus()));
-}
-
-template <typename Reactor>
-void StreamCall<Reactor>::End(const absl::Status& status) {
-  {
-    absl::MutexLock lock(&mutex_);
-    finishing_ = true;
-  }
-  this->Finish(scope_.End(status));
-}
-
-template <typename Reactor>
-void StreamCall<Reactor>::Filter(int64_t, std::vector<TokenEvent>*) {}
-
-template <typename Reactor>
-void StreamCall<Reactor>::OnStart() {
+void StreamCall::OnStart() {
   absl::MutexLock lock(&mutex_);
   headers_wanted_ = true;
   ScheduleWrite();
 }
 
-template <typename Reactor>
-void StreamCall<Reactor>::OnPrompt(int64_t first, std::vector<TokenEvent> events) {
+void StreamCall::OnPrompt(int64_t first, std::vector<TokenEvent> events) {
   const int64_t done = first + static_cast<int64_t>(events.size());
   if (first == 0 && !events.empty()) events.front().token.id = first_id_;
   Filter(first, &events);
@@ -96,8 +49,7 @@ void StreamCall<Reactor>::OnPrompt(int64_t first, std::vector<TokenEvent> events
   ScheduleWrite();
 }
 
-template <typename Reactor>
-void StreamCall<Reactor>::OnDelta(Delta delta) {
+void StreamCall::OnDelta(Delta delta) {
   KeepDelta(delta);
   absl::MutexLock lock(&mutex_);
   if (broken_since_) return;
@@ -112,27 +64,19 @@ void StreamCall<Reactor>::OnDelta(Delta delta) {
   if (!write_here_) AddWrite();
 }
 
-template <typename Reactor>
-void StreamCall<Reactor>::OnDelivered() {
+void StreamCall::OnDelivered() {
   if (std::exchange(write_here_, false)) Advance();
-  writer_->Ring();
+  rpc().thread->Ring();
 }
 
-template <typename Reactor>
-void StreamCall<Reactor>::OnEnd(const absl::Status& status, const Usage& usage) {
-  Settle(status, usage);
-}
-
-template <typename Reactor>
-std::optional<SteadyTime> StreamCall<Reactor>::broken_since() const {
+std::optional<SteadyTime> StreamCall::broken_since() const {
   absl::MutexLock lock(&mutex_);
   return broken_since_;
 }
 
-template <typename Reactor>
-void StreamCall<Reactor>::Conclude(const absl::Status& status, const Usage& usage,
-                                   std::optional<v1::SessionPosition> session) {
-  if (!HasTail()) scope_.Worked();
+void StreamCall::Conclude(const absl::Status& status, const Usage& usage,
+                          std::optional<v1::SessionPosition> session) {
+  if (!HasTail()) Worked();
   absl::MutexLock lock(&mutex_);
   done_ = status;
   if (in_flight_ && !finishing_) WatchAfterEnd();
@@ -144,14 +88,13 @@ void StreamCall<Reactor>::Conclude(const absl::Status& status, const Usage& usag
   ScheduleWrite();
 }
 
-template <typename Reactor>
-void StreamCall<Reactor>::CountWaiting() {
+void StreamCall::CountWaiting() {
   const int64_t bytes = backlog_.bytes + in_flight_bytes_;
   const absl::Status room = TakeRoom(bytes);
   if (room.ok()) return;
   backlog_ = {};
   if (in_flight_bytes_ > kUncountedBytes) {
-    reader_.Arm(std::min(kPatienceWithoutRoom, context_.stall_timeout), this->shared_from_this());
+    reader().Arm(std::min(kPatienceWithoutRoom, context().stall_timeout), shared_from_this());
   }
   if (!done_->ok()) return;
   done_ = Refused(Reason::kMemoryFull,
@@ -159,43 +102,30 @@ void StreamCall<Reactor>::CountWaiting() {
                                " bytes, for which there is no room: ", room.message()));
 }
 
-template <typename Reactor>
-void StreamCall<Reactor>::WatchReader(std::chrono::milliseconds timeout) {
+void StreamCall::WatchReader(std::chrono::milliseconds timeout) {
   absl::MutexLock lock(&mutex_);
-  reader_.Arm(timeout, this->shared_from_this());
+  reader().Arm(timeout, shared_from_this());
 }
 
-template <typename Reactor>
-void StreamCall<Reactor>::ReaderTook() {
+void StreamCall::ReaderTook() {
   absl::MutexLock lock(&mutex_);
-  reader_.Disarm();
+  reader().Disarm();
 }
 
-template <typename Reactor>
-void StreamCall<Reactor>::WatchAfterEnd() {
-  reader_.Arm(context_.stall_timeout, this->shared_from_this());
-}
+void StreamCall::WatchAfterEnd() { reader().Arm(context().stall_timeout, shared_from_this()); }
 
-template <typename Reactor>
-bool StreamCall<Reactor>::WantsMore() const {
-  return wants_more_.load(std::memory_order_relaxed);
-}
-
-template <typename Reactor>
-void StreamCall<Reactor>::AddWrite() {
+void StreamCall::AddWrite() {
   if (in_flight_ || scheduled_) return;  // what ends that calls Advance
   scheduled_ = true;
-  writer_->Add([self = this->shared_from_this()] { self->Advance(); });
+  rpc().thread->Add([self = Held(this)] { self->Advance(); });
 }
 
-template <typename Reactor>
-void StreamCall<Reactor>::ScheduleWrite() {
+void StreamCall::ScheduleWrite() {
   AddWrite();
-  writer_->Ring();
+  rpc().thread->Ring();
 }
 
-template <typename Reactor>
-void StreamCall<Reactor>::Advance() {
+void StreamCall::Advance() {
   enum class Next { kHeaders, kMessage, kFinish } next;
   bool headers = false;  // with whatever is next
   Backlog taken;
@@ -225,10 +155,10 @@ void StreamCall<Reactor>::Advance() {
       return;
     }
   }
-  if (wake) context_.engine->Wake();
-  if (headers) rpc_->AddInitialMetadata("x-request-id", caller().request_id);
+  if (wake) context().engine->Wake();
+  if (headers) SetHeaders();
   if (next == Next::kHeaders) {
-    this->StartSendInitialMetadata();
+    rpc().SendHeaders();
   } else if (next == Next::kMessage) {
     Write(taken);
   } else {
@@ -236,59 +166,40 @@ void StreamCall<Reactor>::Advance() {
   }
 }
 
-template <typename Reactor>
-void StreamCall<Reactor>::FinishCall(const absl::Status& status) {
-  this->Finish(scope_.End(status));
-}
-
-template <typename Reactor>
-void StreamCall<Reactor>::Write(const Backlog& backlog) {
-  absl::StatusOr<grpc::ByteBuffer> message = ToMessage(backlog);
+void StreamCall::Write(const Backlog& backlog) {
+  const absl::StatusOr<grpc::ByteBuffer> message = ToMessage(backlog);
   if (!message.ok()) {
-    CancelRequest();
-    return End(message.status());
+    Break();
+    {
+      absl::MutexLock lock(&mutex_);
+      finishing_ = true;
+    }
+    rpc().Finish(Finished(message.status()));  // the loop still has what LetGo would take
+  } else if (!backlog.usage || HasTail()) {
+    rpc().Write(*message);
+  } else {
+    rpc().WriteAndFinish(*message, Finished(absl::OkStatus()));
   }
-  message_ = *std::move(message);
-  if (!backlog.usage || HasTail()) return this->StartWrite(&message_);
-  this->StartWriteAndFinish(&message_, grpc::WriteOptions(), scope_.End(absl::OkStatus()));
 }
 
-template <typename Reactor>
-void StreamCall<Reactor>::OnOperationDone(bool ok) {
+void StreamCall::OnWritten(bool ok) {
   {
     absl::MutexLock lock(&mutex_);
     in_flight_ = false;
     in_flight_bytes_ = 0;
-    reader_.Disarm();
+    reader().Disarm();
   }
-  if (!ok) CancelRequest();
+  if (!ok) Break();
   Advance();
 }
 
-template <typename Reactor>
-void StreamCall<Reactor>::OnCancel() {
-  CancelRequest();
-}
-
-template <typename Reactor>
-void StreamCall<Reactor>::CancelRequest() {
+void StreamCall::Break() {
   {
     absl::MutexLock lock(&mutex_);
     if (!broken_since_) broken_since_ = std::chrono::steady_clock::now();
     backlog_ = {};
   }
-  in_engine_.Cancel();
+  CancelRequest();
 }
-
-template <typename Reactor>
-void StreamCall<Reactor>::OnDone() {
-  reader_.Done();
-  output_room_ = {};
-  scope_.Done();
-  self_.reset();
-}
-
-template class StreamCall<QueuedStream>;
-template class StreamCall<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>;
 
 }  // namespace tvq

@@ -2,17 +2,16 @@
 #ifndef TVQ_SERVER_RPC_CALLS_UNARY_CALL_H_
 #define TVQ_SERVER_RPC_CALLS_UNARY_CALL_H_
 
-#include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
-#include <grpcpp/support/server_callback.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "server/rpc/calls/call_context.h"
-#include "server/rpc/calls/unary_reactor.h"
+#include "base/refusal.h"
+#include "server/rpc/calls/call.h"
 #include "server/rpc/wire/wire.h"
 
 namespace tvq {
@@ -24,50 +23,42 @@ enum class RunOn {
   kSessionTasks,  // may block
 };
 
-// Of a method whose answer is counted when it is made: nothing was done that would have to be
-// undone.
-struct RoomLater {
-  template <typename Request>
-  int64_t operator()(const Request&) const {
-    return 0;
-  }
+template <typename Request, typename Response>
+struct UnaryMethod {
+  MethodInfo info;
+  // A method that fails has done nothing.
+  std::function<absl::Status(const Caller&, const Request&, Response*)> handle;
+  RunOn where = RunOn::kThisThread;
+  // Of a short request, whether it is one for the workers nevertheless; null: none is.
+  std::function<bool(const grpc::ByteBuffer&)> takes_long = nullptr;
+  // The bytes of the answer for which there must be room before the method does anything; null: the
+  // answer is counted when it is made, as nothing was done that would have to be undone.
+  std::function<int64_t(const Request&)> room = nullptr;
 };
 
-// `Handle` is absl::Status(const Caller&, const Request&, Response*). A method that fails has done
-// nothing. `Room` is int64_t(const Request&): the bytes of the answer for which there must be room
-// before the method does anything.
-template <typename Request, typename Response, typename Handle, typename Room>
-class UnaryCall final : public UnaryReactor {
+template <typename Request, typename Response>
+class UnaryCall final : public Call {
  public:
-  UnaryCall(const CallContext& context, const MethodInfo& method, grpc::CallbackServerContext* rpc,
-            grpc::ByteBuffer* out, Handle handle, Room room)
-      : UnaryReactor(context, method, rpc, out, context.answers),
-        handle_(std::move(handle)),
-        room_(std::move(room)) {}
+  using Method = UnaryMethod<Request, Response>;
 
-  // Once, before the reactor is returned. gRPC keeps `in` until Finish.
-  void Begin(const grpc::ByteBuffer* in, RunOn where) {
+  UnaryCall(const CallContext& context, const Method& method, std::unique_ptr<Rpc> rpc)
+      : Call(context, method.info, std::move(rpc)), method_(method) {}
+
+  void Begin() override {
+    const grpc::ByteBuffer in = TakeRequest();
     if (!Admit()) return;
-    const auto run = [self = shared_from_this(), this, in] { Run(*in); };
-    if (where == RunOn::kSessionTasks) {
-      if (auto status = context().session_tasks->TrySchedule(caller().sharer,
-                                                             kSessionTaskBytes + in->Length(), run);
-          !status.ok()) {
-        End(status);
-      }
-    } else if (where == RunOn::kThisThread && in->Length() <= kInlineRequestBytes) {
-      run();
-    } else if (auto status = context().workers->TrySchedule(caller().sharer, in->Length(), run);
-               !status.ok()) {
-      End(status);
-    }
+    const auto run = [self = Held(this), in] { self->Run(in); };
+    if (method_.where == RunOn::kSessionTasks) return OnSessionTasks(in.Length(), run);
+    const bool is_short = method_.where == RunOn::kThisThread &&
+                          in.Length() <= kInlineRequestBytes &&
+                          !(method_.takes_long && method_.takes_long(in));
+    is_short ? Run(in) : OnWorkers(in.Length(), run);
   }
 
  private:
   void Run(const grpc::ByteBuffer& in) {
-    absl::Status status = rpc()->IsCancelled()
-                              ? Refused(Reason::kCancelled, "the call was cancelled")
-                              : absl::OkStatus();
+    absl::Status status =
+        IsCancelled() ? Refused(Reason::kCancelled, "the call was cancelled") : absl::OkStatus();
     Request request;
     if (status.ok()) status = ParseMessage(in, &request);
     if constexpr (requires { request.session_id(); }) {
@@ -75,29 +66,15 @@ class UnaryCall final : public UnaryReactor {
     } else if constexpr (requires { request.session().session_id(); }) {
       OfSession(request.session().session_id());
     }
-    if (status.ok()) status = TakeRoom(room_(request));
+    if (status.ok() && method_.room) status = TakeRoom(method_.room(request));
     Response response;
-    if (status.ok()) status = handle_(caller(), request, &response);
+    if (status.ok()) status = method_.handle(caller(), request, &response);
     if (!status.ok()) return End(status);
     Answer(response);
   }
 
-  const Handle handle_;
-  const Room room_;
+  const Method& method_;
 };
-
-// Begins a call, which does not run at all for a caller who may not call `method`, a literal's.
-template <typename Request, typename Response, typename Handle, typename Room = RoomLater>
-grpc::ServerUnaryReactor* BeginUnaryCall(const CallContext& context, const MethodInfo& method,
-                                         grpc::CallbackServerContext* rpc,
-                                         const grpc::ByteBuffer* in, grpc::ByteBuffer* out,
-                                         Handle handle, RunOn where = RunOn::kThisThread,
-                                         Room room = {}) {
-  const auto call = std::make_shared<UnaryCall<Request, Response, Handle, Room>>(
-      context, method, rpc, out, std::move(handle), std::move(room));
-  call->Begin(in, where);
-  return call.get();  // holds itself until gRPC is done with it
-}
 
 }  // namespace tvq
 

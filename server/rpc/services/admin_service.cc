@@ -3,10 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <string>
+#include <utility>
 
 #include "base/refusal.h"
-#include "server/rpc/calls/call_scope.h"
-#include "server/rpc/calls/unary_call.h"
 #include "server/rpc/services/drain_convert.h"
 
 namespace tvq {
@@ -22,36 +21,39 @@ absl::Status FailedReload(const absl::Status& status) {
 }
 
 // One AdoptSession call, which is told what to do instead.
-class AdoptCall final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
+class AdoptCall final : public Call {
  public:
-  AdoptCall(const CallContext& context, grpc::CallbackServerContext* rpc)
-      : scope_(context, kAdopt, rpc) {
-    absl::Status status = scope_.Begin();
-    if (status.ok()) {
-      status = Refused(
-          Reason::kMethodUnknown,
-          "no server takes a session over: let them share a Redis (--redis), start one in the "
-          "directory of another (--session-dir), or use ExportSession and ImportSession");
-    }
-    Finish(scope_.End(status));
-  }
+  using Call::Call;
 
-  void OnDone() override {
-    scope_.Done();
-    delete this;
+  void Begin() override {
+    if (!Admit()) return;
+    End(Refused(
+        Reason::kMethodUnknown,
+        "no server takes a session over: let them share a Redis (--redis), start one in the "
+        "directory of another (--session-dir), or use ExportSession and ImportSession"));
   }
-
- private:
-  CallScope scope_;
 };
 
 }  // namespace
 
-absl::Status AdminService::BeginDraining(const v1::DrainRequest& request,
-                                         v1::DrainResponse* response) const {
+AdminService::AdminService(const CallContext& context, Credentials* credentials, BeginDrain drain)
+    : TvqService(context), credentials_(credentials), drain_(std::move(drain)) {
+  AddUnary<v1::DrainRequest, v1::DrainResponse>(
+      {.info = kDrain,
+       .handle = [this](auto& caller, auto& q, auto* r) { return Drain(caller, q, r); }});
+  AddCalls<AdoptCall>(kAdopt, Requests::kStream);
+  AddUnary<v1::ReloadCredentialsRequest, v1::ReloadCredentialsResponse>(
+      {.info = kReloadCredentials,
+       .handle = [this](auto& caller, auto&, auto* r) { return Reload(caller, r); },
+       .where = RunOn::kWorkers});  // reads files
+}
+
+absl::Status AdminService::Drain(const Caller& caller, const v1::DrainRequest& request,
+                                 v1::DrainResponse* response) const {
+  spdlog::warn("{} asks the server to drain", caller.owner);
   const absl::StatusOr<DrainOrder> order = ToDrainOrder(request);
   if (!order.ok()) return order.status();
-  response->set_requests_running(context_.engine->stats().requests_running);
+  response->set_requests_running(context().engine->stats().requests_running);
   drain_(*order);
   return absl::OkStatus();
 }
@@ -68,31 +70,6 @@ absl::Status AdminService::Reload(const Caller& caller,
   response->set_keys(static_cast<int32_t>(reloaded->keys));
   response->set_certificates_reloaded(reloaded->certificates);
   return absl::OkStatus();
-}
-
-grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* rpc,
-                                              const grpc::ByteBuffer* in, grpc::ByteBuffer* out) {
-  return BeginUnaryCall<v1::DrainRequest, v1::DrainResponse>(
-      context_, kDrain, rpc, in, out,
-      [this](const Caller& caller, const v1::DrainRequest& request, v1::DrainResponse* response) {
-        spdlog::warn("{} asks the server to drain", caller.owner);
-        return BeginDraining(request, response);
-      });
-}
-
-grpc::ServerReadReactor<grpc::ByteBuffer>* AdminService::AdoptSession(
-    grpc::CallbackServerContext* rpc, grpc::ByteBuffer*) {
-  return new AdoptCall(context_, rpc);  // deletes itself when gRPC is done with it
-}
-
-grpc::ServerUnaryReactor* AdminService::ReloadCredentials(grpc::CallbackServerContext* rpc,
-                                                          const grpc::ByteBuffer* in,
-                                                          grpc::ByteBuffer* out) {
-  return BeginUnaryCall<v1::ReloadCredentialsRequest, v1::ReloadCredentialsResponse>(
-      context_, kReloadCredentials, rpc, in, out,
-      [this](const Caller& caller, const auto&, v1::ReloadCredentialsResponse* response) {
-        return Reload(caller, response);
-      });
 }
 
 }  // namespace tvq

@@ -1,6 +1,5 @@
 #include "server/rpc/services/generation_service.h"
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,24 +11,21 @@
 #include "server/rpc/calls/generate_call.h"
 #include "server/rpc/calls/score_call.h"
 #include "server/rpc/calls/snapshots/generate_with_state_call.h"
-#include "server/rpc/calls/unary_call.h"
 #include "server/rpc/wire/conversation.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/wire.h"
+#include "tvq/v1/generation.pb.h"
 
 namespace tvq {
 namespace {
 
+constexpr MethodInfo kGenerate{"GenerationService/Generate", Permission::kGenerate};
+constexpr MethodInfo kGenerateWithState{"GenerationService/GenerateWithState",
+                                        Permission::kGenerate};
+constexpr MethodInfo kScore{"GenerationService/Score", Permission::kGenerate};
+constexpr MethodInfo kEncode{"GenerationService/Encode", Permission::kGenerate};
 constexpr MethodInfo kTokenize{"GenerationService/Tokenize", Permission::kGenerate};
 constexpr MethodInfo kDetokenize{"GenerationService/Detokenize", Permission::kGenerate};
-
-// The call holds itself until gRPC is done with it.
-template <typename Call>
-QueuedMethod::Begin BeginCall(const CallContext& context) {
-  return [&context](std::unique_ptr<QueuedRpc> rpc) {
-    std::make_shared<Call>(context, std::move(rpc))->Begin();
-  };
-}
 
 absl::Status TokenizeText(const CallContext& context, const v1::TokenizeRequest& request,
                           v1::TokenizeResponse* response) {
@@ -58,13 +54,10 @@ absl::Status TokenizeText(const CallContext& context, const v1::TokenizeRequest&
   return absl::OkStatus();
 }
 
-// A template may take long, however short the request is.
-RunOn WhereToTokenize(const grpc::ByteBuffer& in) {
+// A template may, however short the request is.
+bool TakesLong(const grpc::ByteBuffer& in) {
   v1::TokenizeRequest request;
-  const bool small = in.Length() <= kInlineRequestBytes;
-  return small && ParseMessage(in, &request).ok() && request.has_conversation()
-             ? RunOn::kWorkers
-             : RunOn::kThisThread;
+  return ParseMessage(in, &request).ok() && request.has_conversation();
 }
 
 // At least; what is no UTF-8 becomes longer.
@@ -99,50 +92,19 @@ absl::Status DetokenizeIds(const CallContext& context, const v1::DetokenizeReque
 
 }  // namespace
 
-void GenerationService::Take(StreamWriters* writers) {
-  const auto generate = [this](QueuedRpc* rpc, void* tag) {
-    grpc::ServerCompletionQueue* const queue = rpc->writer->queue();
-    RequestGenerate(&rpc->context, &rpc->request, &rpc->stream, queue, queue, tag);
-  };
-  const auto score = [this](QueuedRpc* rpc, void* tag) {
-    grpc::ServerCompletionQueue* const queue = rpc->writer->queue();
-    RequestScore(&rpc->context, &rpc->request, &rpc->stream, queue, queue, tag);
-  };
-  writers->Take(generate, BeginCall<GenerateCall>(context_));
-  writers->Take(score, BeginCall<ScoreCall>(context_));
-}
-
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GenerationService::GenerateWithState(
-    grpc::CallbackServerContext* rpc) {
-  const auto call = std::make_shared<GenerateWithStateCall>(context_, rpc);
-  call->Begin();
-  return call.get();
-}
-
-grpc::ServerUnaryReactor* GenerationService::Encode(grpc::CallbackServerContext* rpc,
-                                                    const grpc::ByteBuffer* in,
-                                                    grpc::ByteBuffer* out) {
-  const auto call = std::make_shared<EncodeCall>(context_, rpc, out);
-  call->Begin(*in);
-  return call.get();
-}
-
-grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* rpc,
-                                                      const grpc::ByteBuffer* in,
-                                                      grpc::ByteBuffer* out) {
-  return BeginUnaryCall<v1::TokenizeRequest, v1::TokenizeResponse>(
-      context_, kTokenize, rpc, in, out,
-      [this](const Caller&, const auto& q, auto* r) { return TokenizeText(context_, q, r); },
-      WhereToTokenize(*in));
-}
-
-grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerContext* rpc,
-                                                        const grpc::ByteBuffer* in,
-                                                        grpc::ByteBuffer* out) {
-  return BeginUnaryCall<v1::DetokenizeRequest, v1::DetokenizeResponse>(
-      context_, kDetokenize, rpc, in, out,
-      [this](const Caller&, const auto& q, auto* r) { return DetokenizeIds(context_, q, r); },
-      RunOn::kThisThread, [this](const auto& q) { return TextBytes(context_, q); });
+GenerationService::GenerationService(const CallContext& context) : TvqService(context) {
+  AddCalls<GenerateCall>(kGenerate, Requests::kOne);
+  AddCalls<GenerateWithStateCall>(kGenerateWithState, Requests::kStream);
+  AddCalls<ScoreCall>(kScore, Requests::kOne);
+  AddCalls<EncodeCall>(kEncode, Requests::kOne);
+  AddUnary<v1::TokenizeRequest, v1::TokenizeResponse>(
+      {.info = kTokenize,
+       .handle = [&](auto&, auto& q, auto* r) { return TokenizeText(context, q, r); },
+       .takes_long = TakesLong});
+  AddUnary<v1::DetokenizeRequest, v1::DetokenizeResponse>(
+      {.info = kDetokenize,
+       .handle = [&](auto&, auto& q, auto* r) { return DetokenizeIds(context, q, r); },
+       .room = [&](auto& q) { return TextBytes(context, q); }});
 }
 
 }  // namespace tvq

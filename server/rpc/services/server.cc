@@ -1,11 +1,9 @@
 #include "server/rpc/services/server.h"
 
-#include <google/protobuf/message.h>
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 
 #include <algorithm>
@@ -13,13 +11,15 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <set>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "base/usable_cores.h"
-#include "grpc/health/v1/health.pb.h"
 #include "server/rpc/limits/connections/channelz.h"
 #include "server/rpc/limits/connections/close_connections.h"
 #include "server/rpc/limits/connections/header_blocks.h"
@@ -28,19 +28,24 @@
 #include "server/rpc/listen/room.h"
 #include "server/rpc/services/admin_service.h"
 #include "server/rpc/services/generation_service.h"
+#include "server/rpc/services/health_service.h"
 #include "server/rpc/services/session_service.h"
-#include "server/rpc/transport/wakeful_pollers.h"
+#include "server/rpc/transport/call_thread.h"
+#include "tvq/v1/admin.grpc.pb.h"
+#include "tvq/v1/generation.grpc.pb.h"
+#include "tvq/v1/model.grpc.pb.h"
+#include "tvq/v1/session.grpc.pb.h"
 
 namespace tvq {
 namespace {
 
 using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
-// Streams are short work for a writer: two keep up with several hundred thousand messages/s. One
+// Calls are short work for a thread: two keep up with several hundred thousand messages/s. One
 // spends less time on each, as it sleeps less often in between, which counts where the model takes
 // every core.
-int Writers(const ServerOptions& options) {
-  if (options.writers > 0) return options.writers;
+int CallThreads(const ServerOptions& options) {
+  if (options.call_threads > 0) return options.call_threads;
   return UsableCores() > 4 ? 2 : 1;
 }
 
@@ -110,6 +115,15 @@ ConnectionLimits ConnectionLimitsOf(const ServerOptions& options) {
   return limits;
 }
 
+// That health knows.
+std::set<std::string> ServiceNames(bool sessions, bool admin) {
+  std::set<std::string> names{"", v1::GenerationService::service_full_name(),
+                              v1::ModelService::service_full_name()};
+  if (sessions) names.insert(v1::SessionService::service_full_name());
+  if (admin) names.insert(v1::AdminService::service_full_name());
+  return names;
+}
+
 void SetLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   grpc::ResourceQuota quota("tvq");
   quota.Resize(static_cast<size_t>(ConnectionBytes(options)));
@@ -172,7 +186,6 @@ class Server::Impl {
                  .gate = gate_.get(),
                  .recorder = recorder_.get(),
                  .limits = options.limits,
-                 .writers = &writers_,
                  .workers = &workers_,
                  .session_tasks = &session_tasks_,
                  .calls = &calls_,
@@ -184,21 +197,19 @@ class Server::Impl {
                  .draining = &draining_},
         generation_(context_),
         sessions_(context_),
-        models_(context_, std::move(description)) {
-    if (gate_->has_keys()) {
-      admin_ = std::make_unique<AdminService>(context_, &credentials_, options.drain);
-    }
+        models_(context_, std::move(description)),
+        admin_(context_, &credentials_, options.drain),
+        health_(ServiceNames(sessions != nullptr, gate_->has_keys())) {
+    services_ = {&generation_, &models_, &health_};
+    if (sessions != nullptr) services_.push_back(&sessions_);
+    if (gate_->has_keys()) services_.push_back(&admin_);
   }
 
-  ~Impl() { writers_.Stop(&open_calls_); }
+  ~Impl() { StopThreads(); }
 
   absl::Status Start(const ServerOptions& options) {
     // Its complaints about clients' messages go to the client, as a status.
     google::protobuf::SetLogHandler(nullptr);
-    grpc::EnableDefaultHealthCheckService(true);
-    // gRPC's service is made without its description, which reflection then would list and not
-    // have.
-    google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     auto listening = ListenOn(options.host, options.port);
     if (!listening.ok()) return listening.status();
@@ -211,16 +222,17 @@ class Server::Impl {
     const std::shared_ptr<Acceptor> acceptor = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
         tls_ == nullptr ? grpc::InsecureServerCredentials() : tls_->Credentials());
-    builder.RegisterService(&generation_);
-    if (context_.sessions != nullptr) builder.RegisterService(&sessions_);
-    builder.RegisterService(&models_);
-    if (admin_ != nullptr) builder.RegisterService(admin_.get());
+    for (CallService* const service : services_) builder.RegisterService(service);
     SetLimits(options, &builder);
-    writers_.AddTo(&builder, Writers(options));
+    for (int i = 0; i < CallThreads(options); ++i) {
+      threads_.push_back(std::make_unique<CallThread>(builder.AddCompletionQueue()));
+    }
     server_ = builder.BuildAndStart();
-    writers_.Start();
+    for (const auto& thread : threads_) thread->Start();
     if (server_ == nullptr) return absl::InternalError("gRPC's server does not start");
-    generation_.Take(&writers_);
+    for (const auto& thread : threads_) {
+      for (CallService* const service : services_) service->Take(thread.get());
+    }
     guard_.emplace(ConnectionLimitsOf(options), &admission_, gate_->key_holders());
     listener_->Start([acceptor, tls = tls_ != nullptr](Descriptor fd) {
       if (!tls) WatchHeaders(fd.get());
@@ -268,10 +280,14 @@ class Server::Impl {
     if (server_ == nullptr) return;
     open_calls_.WaitForNone(until);
     ShutdownServer(until);
-    writers_.Stop(&open_calls_);
+    StopThreads();
   }
 
  private:
+  void StopThreads() {
+    for (const auto& thread : threads_) thread->Stop();
+  }
+
   void ShutdownServer(SteadyTime until) {
     StopListening();
     const auto left =
@@ -288,17 +304,7 @@ class Server::Impl {
   }
 
   void SetHealth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_mutex_) {
-    const bool serving = progressing_ && !draining_;
-    grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
-    health->SetServingStatus(serving);  // all, and ""
-    health->SetServingStatus(v1::GenerationService::service_full_name(), serving);
-    if (context_.sessions != nullptr) {
-      health->SetServingStatus(v1::SessionService::service_full_name(), serving);
-    }
-    health->SetServingStatus(v1::ModelService::service_full_name(), serving);
-    if (admin_ != nullptr) {
-      health->SetServingStatus(v1::AdminService::service_full_name(), serving);
-    }
+    health_.SetServing(progressing_ && !draining_);
   }
 
   // Destroyed last to first: the server ends the calls, then the pools run what the calls left.
@@ -314,17 +320,18 @@ class Server::Impl {
   ByteQuota answers_;
   ByteQuota unread_{"large requests that wait to be read", kMaxWorkerBytes};
   ByteQuota unopened_{"calls on sessions that wait", kMaxSessionTaskBytes};
-  StreamWriters writers_;
+  std::vector<std::unique_ptr<CallThread>> threads_;
   TaskPool workers_;
   TaskPool session_tasks_;
   const CallContext context_;
   GenerationService generation_;
   SessionService sessions_;
   ModelService models_;
-  std::unique_ptr<AdminService> admin_;  // null without keys
+  AdminService admin_;
+  HealthService health_;
+  std::vector<CallService*> services_;  // that the server has
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
-  WakefulPollers pollers_;
   Admission admission_;
   std::optional<ConnectionGuard> guard_;
   std::unique_ptr<Listener> listener_;

@@ -41,7 +41,7 @@ struct ServerOptions {
   std::chrono::milliseconds stall_timeout{60'000};  // for which a snapshot waits for the client
   int max_descriptors = 1024;  // that the process may have open: files, connections
   int max_connections = ListenerOptions().max_connections;
-  int writers = 0;  // threads that write streams; 0: two where more than four cores may be used
+  int call_threads = 0;  // 0: two where more than four cores may be used
   ConnectionLimits connections;
   RequestLimits limits;
   CallGateOptions gate;

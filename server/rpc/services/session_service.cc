@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,10 +11,10 @@
 #include "server/rpc/calls/append_call.h"
 #include "server/rpc/calls/snapshots/export_call.h"
 #include "server/rpc/calls/snapshots/import_call.h"
-#include "server/rpc/calls/unary_call.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/session_convert.h"
 #include "server/sessions/record/session_limits.h"
+#include "tvq/v1/session.pb.h"
 
 namespace tvq {
 namespace {
@@ -23,12 +22,15 @@ namespace {
 constexpr MethodInfo kCreate{"SessionService/CreateSession", Permission::kSessions};
 constexpr MethodInfo kGet{"SessionService/GetSession", Permission::kSessions};
 constexpr MethodInfo kList{"SessionService/ListSessions", Permission::kSessions};
+constexpr MethodInfo kAppend{"SessionService/AppendSession", Permission::kSessions};
 constexpr MethodInfo kFork{"SessionService/ForkSession", Permission::kSessions};
 constexpr MethodInfo kMark{"SessionService/MarkSession", Permission::kSessions};
 constexpr MethodInfo kUnmark{"SessionService/UnmarkSession", Permission::kSessions};
 constexpr MethodInfo kRewind{"SessionService/RewindSession", Permission::kSessions};
 constexpr MethodInfo kSave{"SessionService/SaveSession", Permission::kSessions};
 constexpr MethodInfo kDelete{"SessionService/DeleteSession", Permission::kSessions};
+constexpr MethodInfo kExport{"SessionService/ExportSession", Permission::kSessions};
+constexpr MethodInfo kImport{"SessionService/ImportSession", Permission::kSessions};
 
 // In one answer: at most 5 bytes each, together well below the 4 MiB that gRPC's clients take.
 constexpr int64_t kMostTranscriptIds = 1 << 18;
@@ -132,92 +134,57 @@ absl::Status MoveMark(const CallContext& context, const Caller& caller, const Re
               [&](const SessionCall& call) { return (context.sessions->*act)(call, name); });
 }
 
-// Runs `handle`, absl::Status(const CallContext&, const Caller&, const Request&, Response*), where
-// it may block.
-template <typename Request, typename Response, typename Handle, typename Room = RoomLater>
-grpc::ServerUnaryReactor* Blocking(const CallContext& context, const MethodInfo& method,
-                                   grpc::CallbackServerContext* rpc, const grpc::ByteBuffer* in,
-                                   grpc::ByteBuffer* out, Handle handle, Room room = {}) {
-  return BeginUnaryCall<Request, Response>(
-      context, method, rpc, in, out,
-      [&context, handle](const Caller& caller, const Request& request, Response* response) {
-        return handle(context, caller, request, response);
-      },
-      RunOn::kSessionTasks, std::move(room));
+absl::Status Mark(const CallContext& context, const Caller& caller,
+                  const v1::MarkSessionRequest& request, v1::MarkSessionResponse* response) {
+  return MoveMark(context, caller, request, request.name(), "name", response, &SessionStore::Mark);
+}
+
+absl::Status Unmark(const CallContext& context, const Caller& caller,
+                    const v1::UnmarkSessionRequest& request, v1::UnmarkSessionResponse* response) {
+  return MoveMark(context, caller, request, request.name(), "name", response,
+                  &SessionStore::Unmark);
+}
+
+absl::Status Rewind(const CallContext& context, const Caller& caller,
+                    const v1::RewindSessionRequest& request, v1::RewindSessionResponse* response) {
+  return MoveMark(context, caller, request, request.mark(), "mark", response,
+                  &SessionStore::Rewind);
+}
+
+absl::Status Save(const CallContext& context, const Caller& caller,
+                  const v1::SaveSessionRequest& request, v1::SaveSessionResponse* response) {
+  return Move(caller, request, response,
+              [&](const SessionCall& call) { return context.sessions->Save(call); });
 }
 
 }  // namespace
 
-grpc::ServerUnaryReactor* SessionService::CreateSession(Rpc* rpc, const Bytes* in, Bytes* out) {
-  return Blocking<v1::CreateSessionRequest, v1::CreateSessionResponse>(context_, kCreate, rpc, in,
-                                                                       out, Create);
+template <typename Request, typename Response>
+void SessionService::Add(const MethodInfo& method,
+                         absl::Status (*handle)(const CallContext&, const Caller&, const Request&,
+                                                Response*),
+                         int64_t (*room)(const Request&)) {
+  AddUnary<Request, Response>(
+      {.info = method,
+       .handle = [this, handle](auto& caller, auto& q,
+                                auto* r) { return handle(context(), caller, q, r); },
+       .where = RunOn::kSessionTasks,
+       .room = room});
 }
 
-grpc::ServerUnaryReactor* SessionService::GetSession(Rpc* rpc, const Bytes* in, Bytes* out) {
-  return Blocking<v1::GetSessionRequest, v1::GetSessionResponse>(context_, kGet, rpc, in, out, Get);
-}
-
-grpc::ServerUnaryReactor* SessionService::ListSessions(Rpc* rpc, const Bytes* in, Bytes* out) {
-  return Blocking<v1::ListSessionsRequest, v1::ListSessionsResponse>(context_, kList, rpc, in, out,
-                                                                     List);
-}
-
-grpc::ServerUnaryReactor* SessionService::AppendSession(Rpc* rpc, const Bytes* in, Bytes* out) {
-  const auto call = std::make_shared<AppendCall>(context_, rpc, out);
-  call->Begin(*in);
-  return call.get();  // holds itself until gRPC is done with it
-}
-
-grpc::ServerUnaryReactor* SessionService::ForkSession(Rpc* rpc, const Bytes* in, Bytes* out) {
-  return Blocking<v1::ForkSessionRequest, v1::ForkSessionResponse>(context_, kFork, rpc, in, out,
-                                                                   Fork, ForksBytes);
-}
-
-grpc::ServerUnaryReactor* SessionService::MarkSession(Rpc* rpc, const Bytes* in, Bytes* out) {
-  return Blocking<v1::MarkSessionRequest, v1::MarkSessionResponse>(
-      context_, kMark, rpc, in, out, [](auto& context, auto& caller, auto& q, auto* r) {
-        return MoveMark(context, caller, q, q.name(), "name", r, &SessionStore::Mark);
-      });
-}
-
-grpc::ServerUnaryReactor* SessionService::UnmarkSession(Rpc* rpc, const Bytes* in, Bytes* out) {
-  return Blocking<v1::UnmarkSessionRequest, v1::UnmarkSessionResponse>(
-      context_, kUnmark, rpc, in, out, [](auto& context, auto& caller, auto& q, auto* r) {
-        return MoveMark(context, caller, q, q.name(), "name", r, &SessionStore::Unmark);
-      });
-}
-
-grpc::ServerUnaryReactor* SessionService::RewindSession(Rpc* rpc, const Bytes* in, Bytes* out) {
-  return Blocking<v1::RewindSessionRequest, v1::RewindSessionResponse>(
-      context_, kRewind, rpc, in, out, [](auto& context, auto& caller, auto& q, auto* r) {
-        return MoveMark(context, caller, q, q.mark(), "mark", r, &SessionStore::Rewind);
-      });
-}
-
-grpc::ServerUnaryReactor* SessionService::SaveSession(Rpc* rpc, const Bytes* in, Bytes* out) {
-  return Blocking<v1::SaveSessionRequest, v1::SaveSessionResponse>(
-      context_, kSave, rpc, in, out, [](auto& context, auto& caller, auto& q, auto* r) {
-        return Move(caller, q, r,
-                    [&](const SessionCall& call) { return context.sessions->Save(call); });
-      });
-}
-
-grpc::ServerUnaryReactor* SessionService::DeleteSession(Rpc* rpc, const Bytes* in, Bytes* out) {
-  return Blocking<v1::DeleteSessionRequest, v1::DeleteSessionResponse>(context_, kDelete, rpc, in,
-                                                                       out, Delete);
-}
-
-grpc::ServerWriteReactor<grpc::ByteBuffer>* SessionService::ExportSession(Rpc* rpc,
-                                                                          const Bytes* in) {
-  const auto call = std::make_shared<ExportCall>(context_, rpc);
-  call->Begin(*in);
-  return call.get();
-}
-
-grpc::ServerReadReactor<grpc::ByteBuffer>* SessionService::ImportSession(Rpc* rpc, Bytes* out) {
-  const auto call = std::make_shared<ImportCall>(context_, rpc, out);
-  call->Begin();
-  return call.get();
+SessionService::SessionService(const CallContext& context) : TvqService(context) {
+  Add(kCreate, Create);
+  Add(kGet, Get);
+  Add(kList, List);
+  AddCalls<AppendCall>(kAppend, Requests::kOne);
+  Add(kFork, Fork, ForksBytes);
+  Add(kMark, Mark);
+  Add(kUnmark, Unmark);
+  Add(kRewind, Rewind);
+  Add(kSave, Save);
+  Add(kDelete, Delete);
+  AddCalls<ExportCall>(kExport, Requests::kOne);
+  AddCalls<ImportCall>(kImport, Requests::kStream);
 }
 
 }  // namespace tvq

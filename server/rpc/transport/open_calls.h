@@ -42,10 +42,6 @@ class OpenCalls {
     now_ = Came::kLate;
     changed_.wait_until(lock, stop, until, [this] { return Working(Came::kBefore) == 0; });
   }
-  void WaitForNone() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return open_ == 0; });
-  }
   // Returns when there is none, or at `until`.
   void WaitForNone(std::chrono::steady_clock::time_point until) {
     std::unique_lock lock(mutex_);

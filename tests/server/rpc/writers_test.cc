@@ -30,7 +30,7 @@ class WritersTest : public testing::TestWithParam<int> {
  protected:
   WritersTest() {
     auto server =
-        Server::Start(engine_.engine.get(), nullptr, {}, {.port = 0, .writers = GetParam()});
+        Server::Start(engine_.engine.get(), nullptr, {}, {.port = 0, .call_threads = GetParam()});
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     stub_ = v1::GenerationService::NewStub(grpc::CreateChannel(
@@ -130,7 +130,7 @@ class FirstTokenTest : public testing::Test {
     auto engine = Engine::Create({{"fake", model_}}, SmallOptions());
     EXPECT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
-    auto server = Server::Start(engine_.get(), nullptr, {}, {.port = 0, .writers = 1});
+    auto server = Server::Start(engine_.get(), nullptr, {}, {.port = 0, .call_threads = 1});
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     stub_ = v1::GenerationService::NewStub(grpc::CreateChannel(

@@ -8,20 +8,9 @@
 #include "server/rpc/wire/conversation.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/session_convert.h"
-#include "server/rpc/wire/status.h"
 #include "server/rpc/wire/wire.h"
 
 namespace tvq {
-namespace {
-
-constexpr MethodInfo kGenerateWithState{"GenerationService/GenerateWithState",
-                                        Permission::kGenerate};
-
-}  // namespace
-
-GenerateWithStateCall::GenerateWithStateCall(const CallContext& context,
-                                             grpc::CallbackServerContext* rpc)
-    : Base(context, kGenerateWithState, rpc, context.writers->Next()) {}
 
 void GenerateWithStateCall::Begin() {
   if (!Admit()) return;
@@ -35,19 +24,17 @@ void GenerateWithStateCall::Begin() {
 void GenerateWithStateCall::ReadNext() {
   ++reads_;
   guard_.Arm(context().stall_timeout,
-             [self = Self()] { self->RefuseUpload(Stalled(self->context().stall_timeout)); });
-  StartRead(&in_);
+             [self = Held(this)] { self->End(Stalled(self->context().stall_timeout)); });
+  rpc().Read(&in_);
 }
 
-void GenerateWithStateCall::OnReadDone(bool ok) {
+void GenerateWithStateCall::OnRead(bool ok) {
   if (!guard_.Disarm()) return;  // refused
-  if (rpc()->IsCancelled()) {
-    return RefuseUpload(Refused(Reason::kCancelled, "the call was cancelled"));
+  if (broken_since()) {
+    return End(Refused(Reason::kCancelled, "the call was cancelled"));
   }
-  const auto status = context().session_tasks->TrySchedule(
-      caller().sharer, kSessionTaskBytes + in_.Length(),
-      [self = Self(), ok] { ok ? self->OnMessage() : self->OnLast(); });
-  if (!status.ok()) RefuseUpload(status);
+  OnSessionTasks(in_.Length(),
+                 [self = Held(this), ok] { ok ? self->OnMessage() : self->OnLast(); });
 }
 
 absl::Status GenerateWithStateCall::ReadMessage() {
@@ -85,19 +72,21 @@ absl::Status GenerateWithStateCall::ReadMessage() {
 }
 
 void GenerateWithStateCall::OnMessage() {
-  if (auto status = ReadMessage(); !status.ok()) return RefuseUpload(status);
+  if (auto status = ReadMessage(); !status.ok()) return End(status);
   ReadNext();
 }
 
 void GenerateWithStateCall::OnLast() {
+  // The end of the client's messages comes before its cancellation.
+  if (broken_since()) return End(Refused(Reason::kCancelled, "the call was cancelled"));
   if (model_ == nullptr) {
-    return RefuseUpload(Refused(Reason::kValueMissing, "generate", "there is no message"));
+    return End(Refused(Reason::kValueMissing, "generate", "there is no message"));
   }
   const v1::GenerateRequest message = std::move(message_);
   std::optional<StartPoint> start;
   if (!receiver_->empty()) {
     auto from = context().sessions->StartFrom(model_->name, receiver_->Take());
-    if (!from.ok()) return RefuseUpload(from.status());
+    if (!from.ok()) return End(from.status());
     start = *std::move(from);
   }
   ContextStart context_start{ContextStart::kUpload, 0};
@@ -107,23 +96,15 @@ void GenerateWithStateCall::OnLast() {
   }
   if (message.has_conversation()) {
     auto written = WriteConversation(message.conversation(), *model_, context().limits);
-    if (!written.ok()) return RefuseUpload(written.status());
+    if (!written.ok()) return End(written.status());
     context_start.conversation = std::move(written->ids);
   }
   auto request = ToRequest(message, *model_, context().limits, context_start);
-  if (!request.ok()) return RefuseUpload(request.status());
+  if (!request.ok()) return End(request.status());
   output_ = GenerateOutput(model_->model->tokenizer(), request->sampling.logprobs.has_value());
   request->start = std::move(start);
   request->keep = true;
-  if (auto status = Submit(*std::move(request)); !status.ok()) {  // which says when to try again
-    receiver_ = nullptr;
-    End(status);
-  }
-}
-
-void GenerateWithStateCall::RefuseUpload(const absl::Status& status) {
-  receiver_ = nullptr;
-  End(status);
+  if (auto status = Submit(*std::move(request)); !status.ok()) End(status);
 }
 
 absl::StatusOr<grpc::ByteBuffer> GenerateWithStateCall::ToMessage(const Backlog& backlog) {
@@ -134,11 +115,11 @@ absl::StatusOr<grpc::ByteBuffer> GenerateWithStateCall::ToMessage(const Backlog&
 
 void GenerateWithStateCall::OnStart() {
   receiver_ = nullptr;  // others may send now
-  Base::OnStart();
+  StreamCall::OnStart();
 }
 
 void GenerateWithStateCall::Settle(const absl::Status& status, const Usage& usage) {
-  context().session_tasks->Schedule(caller().sharer, [self = Self(), status, usage] {
+  context().session_tasks->Schedule(caller().sharer, [self = Held(this), status, usage] {
     if (!status.ok() || !self->end_) return self->Conclude(status, usage);
     auto tail = self->context().sessions->ToSnapshot(self->model_->name,
                                                      *std::exchange(self->end_, std::nullopt));
@@ -150,9 +131,9 @@ void GenerateWithStateCall::Settle(const absl::Status& status, const Usage& usag
 }
 
 void GenerateWithStateCall::FinishCall(const absl::Status& status) {
-  if (!status.ok()) return Finish(status);
+  if (!status.ok()) return End(status);
   in_tail_ = true;
-  context().session_tasks->Schedule(caller().sharer, [self = Self()] {
+  context().session_tasks->Schedule(caller().sharer, [self = Held(this)] {
     self->ChooseChunks();
     self->SendNext();
   });
@@ -165,23 +146,17 @@ void GenerateWithStateCall::ChooseChunks() {
 
 void GenerateWithStateCall::SendNext() {
   auto message = sender_.Next<v1::GenerateWithStateResponse>(chunk_bytes_);
-  if (!message.ok() || !*message) return Finish(message.status());
-  out_ = **std::move(message);
-  sender_.Arm(context().stall_timeout, Self());
+  if (!message.ok() || !*message) return End(message.status());
+  sender_.Arm(context().stall_timeout, Held(this));
   WatchReader(2 * context().stall_timeout);
-  StartWrite(&out_);
+  rpc().Write(**message);
 }
 
-void GenerateWithStateCall::OnWriteDone(bool ok) {
-  if (!in_tail_) return Base::OnWriteDone(ok);
+void GenerateWithStateCall::OnWritten(bool ok) {
+  if (!in_tail_) return StreamCall::OnWritten(ok);
   ReaderTook();
-  if (auto status = sender_.Written(ok); !status.ok()) return Finish(status);
-  context().session_tasks->Schedule(caller().sharer, [self = Self()] { self->SendNext(); });
-}
-
-void GenerateWithStateCall::Finish(const absl::Status& status) {
-  sender_.Drop();
-  Base::FinishCall(status);
+  if (auto status = sender_.Written(ok); !status.ok()) return End(status);
+  context().session_tasks->Schedule(caller().sharer, [self = Held(this)] { self->SendNext(); });
 }
 
 }  // namespace tvq

@@ -19,18 +19,14 @@ namespace tvq {
 // One GenerateWithState call: it reads a request and a snapshot, generates as Generate does, and
 // sends the snapshot of what came of it. One chunk at a time in either direction; a client that
 // lets one wait for too long loses the call.
-class GenerateWithStateCall
-    : public StreamCall<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>> {
+class GenerateWithStateCall : public StreamCall {
  public:
-  using Base = StreamCall<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>;
+  using StreamCall::StreamCall;
 
-  GenerateWithStateCall(const CallContext& context, grpc::CallbackServerContext* rpc);
+  void Begin() override;
 
-  // Once, before the reactor is returned.
-  void Begin();
-
-  void OnReadDone(bool ok) override;
-  void OnWriteDone(bool ok) override;
+  void OnRead(bool ok) override;
+  void OnWritten(bool ok) override;
   void OnStart() override;
   void OnKept(Continuation end) override { end_ = std::move(end); }
 
@@ -41,27 +37,25 @@ class GenerateWithStateCall
   void FinishCall(const absl::Status& status) override;
 
  private:
-  std::shared_ptr<GenerateWithStateCall> Self() {
-    return std::static_pointer_cast<GenerateWithStateCall>(shared_from_this());
+  void LetGo() override {
+    receiver_ = nullptr;
+    sender_.Drop();
   }
   // The way in.
   void ReadNext();
   void OnMessage();
   absl::Status ReadMessage();
   void OnLast();
-  // `busy`: it may work later.
-  void RefuseUpload(const absl::Status& status);
   // The way out.
   // As large as there is room for. What was generated is not lost for want of it: small ones need
   // none.
   void ChooseChunks();
   void SendNext();
-  void Finish(const absl::Status& status);
 
   StallGuard guard_;  // of the read in flight
 
-  // One thread at a time: gRPC when a message has come, then the task that takes it; the task that
-  // makes the tail.
+  // One thread at a time: the rpc's when a message has come, then the task that takes it; the task
+  // that makes the tail.
   std::unique_ptr<SnapshotReceiver> receiver_;
   grpc::ByteBuffer in_;          // of the read in flight
   int64_t reads_ = 0;            // begun
@@ -75,7 +69,6 @@ class GenerateWithStateCall
   int64_t tail_bytes_ = 0;   // of all of it
   int64_t chunk_bytes_ = 0;  // of a message, at most
   std::atomic<bool> in_tail_ = false;
-  grpc::ByteBuffer out_;  // of the write in flight
   SnapshotSender sender_;
 };
 

@@ -5,50 +5,34 @@
 #include "base/refusal.h"
 #include "server/rpc/wire/convert.h"
 #include "server/rpc/wire/session_convert.h"
-#include "server/rpc/wire/status.h"
 #include "server/rpc/wire/wire.h"
-#include "tvq/v1/session.pb.h"
 
 namespace tvq {
-namespace {
-
-constexpr MethodInfo kImport{"SessionService/ImportSession", Permission::kSessions};
-
-}  // namespace
-
-ImportCall::ImportCall(const CallContext& context, grpc::CallbackServerContext* rpc,
-                       grpc::ByteBuffer* out)
-    : context_(context), rpc_(rpc), out_(out), scope_(context, kImport, rpc) {}
 
 void ImportCall::Begin() {
-  self_ = shared_from_this();
-  if (const auto admitted = scope_.Begin(); !admitted.ok()) {
-    return Finish(scope_.End(admitted));
-  }
-  if (context_.sessions == nullptr) return End(NoSessions());
-  if (auto status = CheckNotDraining(context_); !status.ok()) return End(status);
+  if (!Admit()) return;
+  if (context().sessions == nullptr) return End(NoSessions());
+  if (auto status = CheckNotDraining(context()); !status.ok()) return End(status);
   receiver_ = std::make_unique<SnapshotReceiver>(
-      context_.sessions, ByteQuota::Share(context_.uploads, scope_.caller().sharer),
-      context_.stall_timeout);
+      context().sessions, ByteQuota::Share(context().uploads, caller().sharer),
+      context().stall_timeout);
   ReadNext();
 }
 
 void ImportCall::ReadNext() {
   ++reads_;
-  guard_.Arm(context_.stall_timeout,
-             [self = shared_from_this()] { self->End(Stalled(self->context_.stall_timeout)); });
-  StartRead(&message_);
+  guard_.Arm(context().stall_timeout,
+             [self = Held(this)] { self->End(Stalled(self->context().stall_timeout)); });
+  rpc().Read(&message_);
 }
 
-void ImportCall::OnReadDone(bool ok) {
+void ImportCall::OnRead(bool ok) {
   if (!guard_.Disarm()) return;  // ended
-  if (rpc_->IsCancelled()) {
+  if (IsCancelled()) {
     return End(Refused(Reason::kCancelled, "the call was cancelled"));
   }
-  const auto status = context_.session_tasks->TrySchedule(
-      scope_.caller().sharer, kSessionTaskBytes + message_.Length(),
-      [self = self_, ok] { ok ? self->OnMessage() : self->OnLast(); });
-  if (!status.ok()) End(status);
+  OnSessionTasks(message_.Length(),
+                 [self = Held(this), ok] { ok ? self->OnMessage() : self->OnLast(); });
 }
 
 void ImportCall::OnMessage() {
@@ -75,7 +59,7 @@ absl::StatusOr<std::string> ImportCall::ReadChunk(bool first) {
     options_ = *std::move(options);
     hash_ = HashOfCreation(message.create());
     if (!options_.model.empty()) {
-      const auto model = FindModel(context_.engine->models(), options_.model);
+      const auto model = FindModel(context().engine->models(), options_.model);
       if (!model.ok()) return model.status();
     }
   }
@@ -88,31 +72,20 @@ void ImportCall::OnLast() {
     return End(
         Refused(Reason::kMessageInvalid, "the call has no message; the first must have come"));
   }
-  if (auto status = Complete(); !status.ok()) return End(status);
-  receiver_ = nullptr;
-  Finish(scope_.End(absl::OkStatus()));
+  // The end of the client's messages comes before its cancellation.
+  if (IsCancelled()) return End(Refused(Reason::kCancelled, "the call was cancelled"));
+  const auto response = Complete();
+  if (!response.ok()) return End(response.status());
+  Answer(*response);
 }
 
-absl::Status ImportCall::Complete() {
+absl::StatusOr<v1::ImportSessionResponse> ImportCall::Complete() {
   options_.request_hash = hash_.value();
-  const auto view = context_.sessions->Import(scope_.caller().owner, options_, receiver_->Take());
+  const auto view = context().sessions->Import(caller().owner, options_, receiver_->Take());
   if (!view.ok()) return view.status();
   v1::ImportSessionResponse response;
   ToProto(*view, response.mutable_session());
-  auto bytes = SerializeMessage(response);
-  if (!bytes.ok()) return bytes.status();
-  *out_ = *std::move(bytes);
-  return absl::OkStatus();
-}
-
-void ImportCall::End(const absl::Status& status) {
-  receiver_ = nullptr;
-  Finish(scope_.End(status));
-}
-
-void ImportCall::OnDone() {
-  scope_.Done();
-  self_.reset();
+  return response;
 }
 
 }  // namespace tvq

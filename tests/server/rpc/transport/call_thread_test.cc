@@ -1,4 +1,4 @@
-#include "server/rpc/transport/stream_writer.h"
+#include "server/rpc/transport/call_thread.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -16,35 +16,35 @@ namespace {
 
 using testing::ElementsAre;
 
-class StreamWriterTest : public testing::Test {
+class CallThreadTest : public testing::Test {
  protected:
-  StreamWriterTest() {
+  CallThreadTest() {
     grpc::ServerBuilder builder;
-    writer_ = std::make_unique<StreamWriter>(builder.AddCompletionQueue());
+    thread_ = std::make_unique<CallThread>(builder.AddCompletionQueue());
     server_ = builder.BuildAndStart();
-    writer_->Start();
+    thread_->Start();
   }
-  ~StreamWriterTest() override {
+  ~CallThreadTest() override {
     server_->Shutdown();
-    writer_->Stop();
+    thread_->Stop();
   }
 
   // Returns when everything that was scheduled before has run.
   void Flush() {
     absl::Notification ran;
-    writer_->Schedule([&] { ran.Notify(); });
+    thread_->Schedule([&] { ran.Notify(); });
     ran.WaitForNotification();
   }
 
-  std::unique_ptr<StreamWriter> writer_;
+  std::unique_ptr<CallThread> thread_;
   std::unique_ptr<grpc::Server> server_;
 };
 
-TEST_F(StreamWriterTest, RunsTasksInOrderOnOneThread) {
+TEST_F(CallThreadTest, RunsTasksInOrderOnOneThread) {
   std::vector<int> ran;
   std::vector<std::thread::id> threads;
   for (int i = 0; i < 3; ++i) {
-    writer_->Add([&, i] {
+    thread_->Add([&, i] {
       ran.push_back(i);
       threads.push_back(std::this_thread::get_id());
     });
@@ -55,25 +55,25 @@ TEST_F(StreamWriterTest, RunsTasksInOrderOnOneThread) {
   EXPECT_NE(threads[0], std::this_thread::get_id());
 }
 
-TEST_F(StreamWriterTest, RunsWhatIsAddedWhileItRuns) {
+TEST_F(CallThreadTest, RunsWhatIsAddedWhileItRuns) {
   absl::Notification added, second;
-  writer_->Schedule([&] { added.WaitForNotification(); });
-  writer_->Add([&] { second.Notify(); });  // nobody rings: the first one's ring will do
+  thread_->Schedule([&] { added.WaitForNotification(); });
+  thread_->Add([&] { second.Notify(); });  // nobody rings: the first one's ring will do
   added.Notify();
   second.WaitForNotification();
 }
 
-TEST_F(StreamWriterTest, IsRungAgainAfterEachTimeThatItSlept) {
+TEST_F(CallThreadTest, IsRungAgainAfterEachTimeThatItSlept) {
   int ran = 0;
   for (int i = 0; i < 1000; ++i) {
-    writer_->Schedule([&] { ++ran; });
+    thread_->Schedule([&] { ++ran; });
     if (i % 10 == 0) Flush();
   }
   Flush();
   EXPECT_EQ(ran, 1000);
 }
 
-TEST_F(StreamWriterTest, LosesNothingOfManyThreads) {
+TEST_F(CallThreadTest, LosesNothingOfManyThreads) {
   std::atomic<int> ran = 0;
   {
     std::vector<std::jthread> threads;
@@ -81,8 +81,8 @@ TEST_F(StreamWriterTest, LosesNothingOfManyThreads) {
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&] {
         for (int i = 0; i < 2000; ++i) {
-          writer_->Add([&] { ++ran; });
-          if (i % 7 == 0) writer_->Ring();
+          thread_->Add([&] { ++ran; });
+          if (i % 7 == 0) thread_->Ring();
         }
       });
     }
@@ -91,11 +91,11 @@ TEST_F(StreamWriterTest, LosesNothingOfManyThreads) {
   EXPECT_EQ(ran, 8000);
 }
 
-TEST_F(StreamWriterTest, DropsWhatComesAfterItStopped) {
+TEST_F(CallThreadTest, DropsWhatComesAfterItStopped) {
   auto kept = std::make_shared<int>();
   server_->Shutdown();
-  writer_->Stop();
-  writer_->Schedule([kept] {});
+  thread_->Stop();
+  thread_->Schedule([kept] {});
   EXPECT_EQ(kept.use_count(), 1);
 }
 

@@ -1,48 +1,58 @@
-#include "server/rpc/transport/stream_writer.h"
+#include "server/rpc/transport/call_thread.h"
 
 #include <grpc/support/time.h>
 
-#include <utility>
-
 namespace tvq {
 
-StreamWriter::StreamWriter(std::unique_ptr<grpc::ServerCompletionQueue> queue)
+CallThread::CallThread(std::unique_ptr<grpc::ServerCompletionQueue> queue)
     : queue_(std::move(queue)) {}
 
-StreamWriter::~StreamWriter() = default;
+CallThread::~CallThread() = default;
 
-void StreamWriter::Start() {
+void CallThread::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
-void StreamWriter::Stop() {
+void CallThread::Stop() {
+  const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return calls_ == 0; };
   {
     absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&idle));
     if (std::exchange(stopped_, true)) return;
   }
   queue_->Shutdown();
   thread_.join();
 }
 
-void StreamWriter::Add(std::function<void()> task) {
+void CallThread::Add(std::function<void()> task) {
   absl::MutexLock lock(&mutex_);
   if (!stopped_) tasks_.push_back(std::move(task));
 }
 
-void StreamWriter::Ring() {
+void CallThread::Ring() {
   absl::MutexLock lock(&mutex_);
-  if (tasks_.empty() || std::exchange(rung_, true)) return;
+  if (stopped_ || tasks_.empty() || std::exchange(rung_, true)) return;
   alarm_.Set(queue_.get(), gpr_time_0(GPR_CLOCK_REALTIME), static_cast<QueueTag*>(&bell_));
 }
 
-void StreamWriter::Run() {
+void CallThread::BeginCall() {
+  absl::MutexLock lock(&mutex_);
+  ++calls_;
+}
+
+void CallThread::EndCall() {
+  absl::MutexLock lock(&mutex_);
+  --calls_;
+}
+
+void CallThread::Run() {
   void* tag = nullptr;
   bool ok = false;
   while (queue_->Next(&tag, &ok)) static_cast<QueueTag*>(tag)->Proceed(ok);
 }
 
 // Ends soon: a stream schedules nothing more while its write is under way.
-void StreamWriter::RunTasks() {
+void CallThread::RunTasks() {
   std::vector<std::function<void()>> tasks;
   while (true) {
     {

@@ -1,8 +1,7 @@
-#include "server/rpc/calls/engine_request.h"
+#include "server/rpc/calls/engine_call.h"
 
 #include <cstdint>
 #include <string>
-#include <utility>
 
 #include "base/refusal.h"
 #include "server/rpc/wire/convert.h"
@@ -17,24 +16,29 @@ absl::Status Hopeless(const absl::Status& status) {
   return WithRefusal(refusal, MessageOf(status));
 }
 
+bool UsesPrefixes(Purpose purpose) {
+  return purpose == Purpose::kGenerate || purpose == Purpose::kAppend;
+}
+
 }  // namespace
 
-absl::Status EngineRequest::Submit(Request request, const Caller& caller,
-                                   std::shared_ptr<RequestSink> sink, grpc::ServerContextBase* rpc,
-                                   SessionStore* prefixes) {
-  request.id = caller.request_id;
-  request.owner = caller.owner;
-  request.owner_limits = caller.limits;
-  request.deadline = ToSteady(rpc->deadline());
-  request.sink = std::move(sink);
-  if (prefixes != nullptr) prefixes->UsePrefixes(&request);
-  request.owner = caller.sharer;
+absl::Status EngineCall::Submit(Request request) {
+  Engine& engine = *context().engine;
+  request.id = caller().request_id;
+  request.owner = caller().owner;
+  request.owner_limits = caller().limits;
+  request.deadline = ToSteady(rpc().context.deadline());
+  request.sink = Held(this);
+  if (context().sessions != nullptr && UsesPrefixes(request.purpose)) {
+    context().sessions->UsePrefixes(&request);
+  }
+  request.owner = caller().sharer;
   const std::string model = request.model;
   const int64_t sequences = Sequences(request);
   const int64_t tokens = MostTokens(request);
-  const absl::StatusOr<RequestHandle> handle = engine_->Submit(std::move(request));
+  const absl::StatusOr<RequestHandle> handle = engine.Submit(std::move(request));
   if (!handle.ok()) {
-    const absl::StatusOr<ModelCapacity> capacity = engine_->Capacity(model, tokens);
+    const absl::StatusOr<ModelCapacity> capacity = engine.Capacity(model, tokens);
     return capacity.ok() && sequences <= capacity->max_sessions ? handle.status()
                                                                 : Hopeless(handle.status());
   }
@@ -44,18 +48,18 @@ absl::Status EngineRequest::Submit(Request request, const Caller& caller,
     handle_ = *handle;
     cancelled = cancelled_;
   }
-  if (cancelled) engine_->Cancel(*handle);
+  if (cancelled) engine.Cancel(*handle);
   return absl::OkStatus();
 }
 
-void EngineRequest::Cancel() {
+void EngineCall::CancelRequest() {
   RequestHandle handle;
   {
     absl::MutexLock lock(&mutex_);
     cancelled_ = true;
     handle = handle_;
   }
-  if (handle != 0) engine_->Cancel(handle);
+  if (handle != 0) context().engine->Cancel(handle);
 }
 
 }  // namespace tvq

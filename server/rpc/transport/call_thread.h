@@ -1,9 +1,10 @@
-#ifndef TVQ_SERVER_RPC_TRANSPORT_STREAM_WRITER_H_
-#define TVQ_SERVER_RPC_TRANSPORT_STREAM_WRITER_H_
+#ifndef TVQ_SERVER_RPC_TRANSPORT_CALL_THREAD_H_
+#define TVQ_SERVER_RPC_TRANSPORT_CALL_THREAD_H_
 
 #include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -15,8 +16,7 @@
 
 namespace tvq {
 
-// What the queue of a writer brings back, on the writer's thread. Operations get it as a
-// QueueTag*.
+// What a completion queue brings back, on its thread. Operations get it as a QueueTag*.
 class QueueTag {
  public:
   virtual void Proceed(bool ok) = 0;
@@ -26,24 +26,24 @@ class QueueTag {
 };
 
 // A thread with a completion queue. It runs what is scheduled, and what gRPC has to tell of the
-// operations on its queue. So writes end on one thread and all but a first token's begin there; it
-// is woken once for all that a step of the engine brings.
-class StreamWriter {
+// calls on its queue. So writes end on one thread and all but a first token's of a stream begin
+// there; it is woken once for all that a step of the engine brings.
+class CallThread {
  public:
   // Of a server's builder; the server must start, or fail to, before Start.
-  explicit StreamWriter(std::unique_ptr<grpc::ServerCompletionQueue> queue);
-  ~StreamWriter();  // after Stop
-  StreamWriter(const StreamWriter&) = delete;
-  StreamWriter& operator=(const StreamWriter&) = delete;
+  explicit CallThread(std::unique_ptr<grpc::ServerCompletionQueue> queue);
+  ~CallThread();  // after Stop
+  CallThread(const CallThread&) = delete;
+  CallThread& operator=(const CallThread&) = delete;
 
   void Start();
-  // When no operation is under way on the queue, nor will be again. What is scheduled from then on
-  // is dropped. Once more does nothing.
+  // When the server was shut down: returns when gRPC is done with every call on the queue. What is
+  // scheduled from then on is dropped. Once more does nothing.
   void Stop();
 
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
 
-  // Any thread. Short tasks only: all streams of the writer wait for them. They run in order.
+  // Any thread. Short tasks only: all calls of the thread wait for them. They run in order.
   void Schedule(std::function<void()> task) {
     Add(std::move(task));
     Ring();
@@ -52,14 +52,18 @@ class StreamWriter {
   void Add(std::function<void()> task);
   void Ring();
 
+  // A call uses the queue: from when it is asked for until gRPC is done with it.
+  void BeginCall();
+  void EndCall();
+
  private:
   class Bell final : public QueueTag {
    public:
-    explicit Bell(StreamWriter* writer) : writer_(writer) {}
-    void Proceed(bool) override { writer_->RunTasks(); }
+    explicit Bell(CallThread* thread) : thread_(thread) {}
+    void Proceed(bool) override { thread_->RunTasks(); }
 
    private:
-    StreamWriter* const writer_;
+    CallThread* const thread_;
   };
 
   void Run();
@@ -73,9 +77,10 @@ class StreamWriter {
   grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);  // brings the bell through the queue, at once
   bool rung_ ABSL_GUARDED_BY(mutex_) = false;  // until RunTasks has found nothing more
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tvq
 
-#endif  // TVQ_SERVER_RPC_TRANSPORT_STREAM_WRITER_H_
+#endif  // TVQ_SERVER_RPC_TRANSPORT_CALL_THREAD_H_
