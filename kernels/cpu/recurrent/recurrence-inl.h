@@ -1,11 +1,12 @@
 // One head's recurrence (kernels/ops/recurrent/recurrence.h), included once per instruction set.
 //
 // Values lie next to one another in S [K, V], so that a vector holds the same key's numbers for
-// several values, and no sum runs across lanes. A block of positions is prepared first; then a tile
-// of S stays in registers' reach, at most 32 KB, while all positions of the block pass over it:
-// once for a^T S, once for the rest. That is 5 K V multiply-adds a position. The form by products
-// of matrices over chunks of positions (WY, in the papers above) takes no fewer at the widths of
-// published models, and would round differently from decode.
+// several values, and a^T S and S^T q need no sum across lanes. A block of positions is prepared
+// first. Then a tile of S, a few vectors of values wide, stays in the L1 cache while all positions
+// of the block pass over it: once for a^T S, once for the rest. That is 5 K V operations a
+// position. The form by products of matrices over chunks of positions (WY, in the papers that
+// recurrence.h names) takes no fewer at the widths of published models, and would round differently
+// from decode.
 #if defined(TVQ_KERNELS_CPU_RECURRENT_RECURRENCE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TVQ_KERNELS_CPU_RECURRENT_RECURRENCE_INL_H_
 #undef TVQ_KERNELS_CPU_RECURRENT_RECURRENCE_INL_H_

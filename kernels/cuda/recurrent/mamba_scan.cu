@@ -22,7 +22,8 @@ struct Scan {
                             h / (shape.heads / shape.groups) * shape.key;
     const float* const out = in + shape.groups * shape.key;
     const float step = projected[n * shape.projected() + shape.inner() + shape.convolved() + h];
-    const float dt = fminf(fmaxf(Softplus(step + step_bias[h]), least_step), most_step);
+    const float free = Softplus(step + step_bias[h]);  // NaN stays NaN
+    const float dt = free < least_step ? least_step : free > most_step ? most_step : free;
     const float decay = expf(dt * rate[h]);
     for (int i = LaneId(); i < key; i += kWarp) {
       prepared(kW, i) = decay;

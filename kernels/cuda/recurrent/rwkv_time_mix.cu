@@ -27,7 +27,8 @@ struct TimeMix {
     const int head = h * key;
     const auto removal = [&](int i) { return k[row + i] * k_k[head + i]; };
     const float squares = WarpSum(key, [&](int i) { return removal(i) * removal(i); });
-    const float norm = fmaxf(sqrtf(squares), kRwkvLeastNorm);
+    const float length = sqrtf(squares);  // NaN stays NaN
+    const float norm = length < kRwkvLeastNorm ? kRwkvLeastNorm : length;
     for (int i = LaneId(); i < key; i += kWarp) {
       const float a = removal(i) / norm;
       prepared(kW, i) = expf(kRwkvDecayScale * decay[row + i]);

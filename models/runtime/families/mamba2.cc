@@ -32,8 +32,8 @@ void ReadShape(ConfigFields& fields, MambaLayer::Config& layer) {
   fields.Require(shape.heads % shape.groups == 0, "num_heads", shape.heads,
                  absl::StrCat("be a multiple of n_groups, which is ", shape.groups));
   fields.Require(shape.inner() == expand * layer.width, "num_heads", shape.heads,
-                 absl::StrCat("be expand * hidden_size / head_dim, of ", expand, ", ", layer.width,
-                              " and ", shape.value));
+                 absl::StrCat("be ", expand, " * ", layer.width, " / ", shape.value,
+                              " (expand * hidden_size / head_dim)"));
 }
 
 void ReadOptions(ConfigFields& fields, MambaLayer::Config& layer) {
@@ -55,8 +55,13 @@ absl::Status ReadStepLimits(const Config& config, MambaLayer::Config& layer) {
     return absl::InvalidArgumentError(absl::StrCat(
         config.source(), ": time_step_limit must be two numbers, the first not above the second"));
   }
-  layer.least_step = static_cast<float>((*limits)[0]);
-  layer.most_step = static_cast<float>((*limits)[1]);
+  // A limit above all float32 numbers is none.
+  const auto limit = [](double value) {
+    return value > std::numeric_limits<float>::max() ? std::numeric_limits<float>::infinity()
+                                                     : static_cast<float>(value);
+  };
+  layer.least_step = limit((*limits)[0]);
+  layer.most_step = limit((*limits)[1]);
   return absl::OkStatus();
 }
 
@@ -72,6 +77,8 @@ absl::StatusOr<Mamba2Config> ParseMamba2(const Config& config, const WeightSourc
   fields.LimitSize("prefill_chunk, num_heads, head_dim, n_groups and state_size", c.rows(),
                    2 * shape.projected());
   fields.LimitSize("num_heads, head_dim and state_size", shape.inner(), shape.key);
+  fields.LimitSize("conv_kernel, num_heads, head_dim, n_groups and state_size", c.layer.taps,
+                   shape.convolved());
   if (!fields.ok()) return fields.status();
   if (absl::Status s = ReadStepLimits(config, c.layer); !s.ok()) return s;
   c.d_model = c.layer.width;

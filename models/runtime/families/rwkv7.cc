@@ -1,5 +1,6 @@
 // RWKV-7 (Peng et al. 2025), in the directories of the flash-linear-attention library.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -28,17 +29,33 @@ int64_t UsualInner(ConfigFields& fields, int64_t width) {
   return (static_cast<int64_t>(static_cast<double>(width) * ratio) + 31) / 32 * 32;
 }
 
+// The rank of a low-rank projection, if config.json does not say it: `factor` times the root of the
+// width, to the nearest multiple of 32.
+int64_t UsualRank(int64_t width, double factor) {
+  const double rank = factor * std::sqrt(static_cast<double>(width));
+  return std::max<int64_t>(32, static_cast<int64_t>(std::nearbyint(rank / 32)) * 32);
+}
+
 void ReadBlock(ConfigFields& fields, RwkvConfig& block) {
   fields.Int("hidden_size", &block.width, 1, kMaxDim);
-  fields.Int("head_dim", &block.head, 1, kMaxDim, 64);
+  int64_t heads = 0;
+  fields.Int("num_heads", &heads, 0, kMaxDim, 0);
+  fields.Int("head_dim", &block.head, 1, kMaxDim,
+             heads > 0 ? std::max<int64_t>(1, block.width / heads) : 64);
   if (!fields.ok()) return;
+  fields.Require(heads == 0 || heads * block.head == block.width, "num_heads", heads,
+                 absl::StrCat("be hidden_size / head_dim, of ", block.width, " and ", block.head));
   fields.Require(block.width % block.head == 0, "hidden_size", block.width,
                  absl::StrCat("be a multiple of head_dim, which is ", block.head));
   fields.Int("intermediate_size", &block.inner, 1, kMaxDim, UsualInner(fields, block.width));
-  fields.Int("decay_low_rank_dim", &block.decay_rank, 1, kMaxDim);
-  fields.Int("a_low_rank_dim", &block.rate_rank, 1, kMaxDim);
-  fields.Int("v_low_rank_dim", &block.value_rank, 1, kMaxDim);
-  fields.Int("gate_low_rank_dim", &block.gate_rank, 1, kMaxDim);
+  const double part = static_cast<double>(block.head) / 64;
+  const auto rank = [&](const char* name, double factor, int64_t* value) {
+    fields.Int(name, value, 1, kMaxDim, UsualRank(block.width, factor));
+  };
+  rank("decay_low_rank_dim", 2.5 * part, &block.decay_rank);
+  rank("a_low_rank_dim", 2.5 * part, &block.rate_rank);
+  rank("v_low_rank_dim", 1.7 * part, &block.value_rank);
+  rank("gate_low_rank_dim", 5, &block.gate_rank);
   fields.Bool("norm_bias", &block.norm_biases, true);
   double epsilon = 0;
   fields.Number("norm_eps", &epsilon, 1e-12, 1, 1e-5);
@@ -67,7 +84,8 @@ absl::StatusOr<Rwkv7Config> ParseRwkv7(const Config& config) {
   fields.Bool("tie_word_embeddings", &c.tie_word_embeddings);
   ReadBlock(fields, c.block);
   const RwkvConfig& block = c.block;
-  fields.LimitSize("prefill_chunk and hidden_size", c.rows(), 20 * block.width);
+  fields.LimitSize("prefill_chunk, hidden_size and the low ranks", c.rows(),
+                   20 * block.width + block.largest_rank());
   fields.LimitSize("prefill_chunk and intermediate_size", c.rows(), block.inner);
   fields.LimitSize("hidden_size and head_dim", block.width, block.head);
   if (!fields.ok()) return fields.status();

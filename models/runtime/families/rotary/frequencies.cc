@@ -75,11 +75,12 @@ float Scaled(const Scaling& scaling, float frequency) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<float>> ReadFrequencies(const Config& config, int64_t head) {
-  double theta = kUsualTheta, part = 1;
+absl::StatusOr<std::vector<float>> ReadFrequencies(const Config& config, int64_t head,
+                                                   double part) {
+  double theta = kUsualTheta;
   ConfigFields fields(config);
   fields.Number("rope_theta", &theta, 1, kLargestTheta, kUsualTheta);
-  fields.Number("partial_rotary_factor", &part, 1e-6, 1, 1);
+  fields.Number("partial_rotary_factor", &part, 1e-6, 1, part);
   if (!fields.ok()) return fields.status();
   Scaling scaling;
   for (const char* name : {"rope_scaling", "rope_parameters"}) {

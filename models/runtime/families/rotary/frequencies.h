@@ -15,7 +15,8 @@ namespace tvq {
 // The type "linear" divides all by one factor; "llama3" divides only the low ones, with a smooth
 // transition (transformers, modeling_rope_utils.py). Reads both forms of the fields:
 // rope_parameters, and rope_theta with rope_scaling. INVALID_ARGUMENT for another type, naming it.
-absl::StatusOr<std::vector<float>> ReadFrequencies(const Config& config, int64_t head);
+// `part` is the partial_rotary_factor of a config without one.
+absl::StatusOr<std::vector<float>> ReadFrequencies(const Config& config, int64_t head, double part);
 
 }  // namespace tvq
 

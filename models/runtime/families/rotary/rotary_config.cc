@@ -151,6 +151,8 @@ void ReadDelta(ConfigFields& fields, RotaryConfig& c) {
   c.delta.width = c.d_model;
   c.delta.epsilon = c.norm_epsilon;
   c.delta.gain_offset = c.norm_gain_offset;
+  fields.LimitSize("linear_conv_kernel_dim and the numbers and sizes of linear heads", c.delta.taps,
+                   shape.convolved());
   fields.LimitSize("the numbers and sizes of linear heads", shape.heads * shape.key, shape.value);
   fields.LimitSize("prefill_chunk and the numbers and sizes of linear heads", c.rows(),
                    2 * shape.projected());
@@ -180,7 +182,8 @@ absl::StatusOr<RotaryConfig> ParseRotaryConfig(const Config& config, const Rotar
   if (fields.ok()) LimitSizes(fields, c);
   if (!fields.ok()) return fields.status();
   if (absl::Status s = ReadLayerTypes(config, family, c); !s.ok()) return s;
-  absl::StatusOr<std::vector<float>> frequencies = ReadFrequencies(config, c.attention.head);
+  absl::StatusOr<std::vector<float>> frequencies =
+      ReadFrequencies(config, c.attention.head, family.rotary_part);
   if (!frequencies.ok()) return frequencies.status();
   c.frequencies = *std::move(frequencies);
   c.attention.width = c.d_model;

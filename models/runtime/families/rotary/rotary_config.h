@@ -32,6 +32,7 @@ struct RotaryFamily {
   float gain_offset = 0;  // is added to the gains of norms that the checkpoint has
   // Some layers have the gated delta rule in place of attention, and attention has an output gate.
   bool delta_layers = false;
+  double rotary_part = 1;  // of a head's numbers
   Window window = Window::kNone;
   int64_t head = 0;      // 0: hidden_size / num_attention_heads
   int64_t kv_heads = 0;  // 0: num_attention_heads

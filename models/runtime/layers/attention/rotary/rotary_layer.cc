@@ -24,12 +24,6 @@ void RotaryLayer::Load(WeightLoader& loader) {
   const RotaryWeights read = ReadRotaryWeights(config_, prefix(), loader);
   gain_ = loader.Upload(read.gain);
   PackProjections(read, loader);
-  if (config_.qkv_biases) {
-    std::vector<float> biases = read.q_bias;
-    biases.insert(biases.end(), read.k_bias.begin(), read.k_bias.end());
-    biases.insert(biases.end(), read.v_bias.begin(), read.v_bias.end());
-    qkv_bias_ = loader.Upload(biases);
-  }
   if (config_.head_norms) {
     q_gain_ = loader.Upload(read.q_gain);
     k_gain_ = loader.Upload(read.k_gain);
@@ -39,22 +33,33 @@ void RotaryLayer::Load(WeightLoader& loader) {
 }
 
 void RotaryLayer::PackProjections(const RotaryWeights& read, WeightLoader& loader) {
-  if (!config_.output_gate) {
-    qkv_ = loader.Pack({&read.q, &read.k, &read.v});
-    return;
-  }
   if (!loader.status().ok()) return;
   std::vector<std::vector<float>> values;
   std::vector<HostMatrix> qkv, gates;
-  for (int64_t h = 0; h < config_.heads; ++h) {
-    const int64_t first = h * 2 * config_.head;
-    qkv.push_back(CopyRows(read.q, first, config_.head, values));
-    gates.push_back(CopyRows(read.q, first + config_.head, config_.head, values));
+  std::vector<float> biases, gate_biases;
+  if (config_.output_gate) {
+    const int64_t head = config_.head;
+    for (int64_t first = 0; first < 2 * config_.heads * head; first += 2 * head) {
+      qkv.push_back(CopyRows(read.q, first, head, values));
+      gates.push_back(CopyRows(read.q, first + head, head, values));
+      if (!config_.qkv_biases) continue;
+      const auto of_head = read.q_bias.begin() + first;
+      biases.insert(biases.end(), of_head, of_head + head);
+      gate_biases.insert(gate_biases.end(), of_head + head, of_head + 2 * head);
+    }
+    gate_ = loader.Pack(gates, read.q.dtype);
+  } else {
+    qkv.push_back(read.q.View());
+    biases = read.q_bias;
   }
   qkv.push_back(read.k.View());
   qkv.push_back(read.v.View());
   qkv_ = loader.Pack(qkv, read.q.dtype);
-  gate_ = loader.Pack(gates, read.q.dtype);
+  if (!config_.qkv_biases) return;
+  biases.insert(biases.end(), read.k_bias.begin(), read.k_bias.end());
+  biases.insert(biases.end(), read.v_bias.begin(), read.v_bias.end());
+  qkv_bias_ = loader.Upload(biases);
+  if (config_.output_gate) gate_bias_ = loader.Upload(gate_biases);
 }
 
 void RotaryLayer::Reserve(int64_t rows, WorkingMemory& memory) {
@@ -84,13 +89,13 @@ absl::Status RotaryLayer::Project(const LayerRows& rows) {
   LinearArgs linear;
   linear.x = normed;
   linear.weight = &qkv_;
-  if (config_.qkv_biases) linear.bias = VectorOf(qkv_bias_, projected_width());
+  linear.bias = OptionalVector(qkv_bias_, projected_width());
   linear.y = projected;
   linear.chunk_rows = rows.chunk_rows;
   if (s = Linear(device_, linear); !s.ok()) return s;
   if (config_.output_gate) {
     linear.weight = &gate_;
-    linear.bias = {};
+    linear.bias = OptionalVector(gate_bias_, config_.heads * config_.head);
     linear.activation = Activation::kSigmoid;
     linear.y = gates(n);
     if (s = Linear(device_, linear); !s.ok()) return s;

@@ -35,7 +35,9 @@ class RotaryLayer : public Layer {
   void View(const PartMemory& memory, std::byte* view) const override;
   absl::Status Prefill(const LayerState& state, const LayerRows& rows) override;
   absl::Status Decode(const RowStates& states, const LayerRows& rows) override;
-  LayerRounding rounding() const override { return {.products = 2, .kept = 2}; }
+  LayerRounding rounding() const override {
+    return {.products = config_.output_gate ? 3 : 2, .kept = 2};
+  }
   int64_t cached_numbers() const override { return 2 * config_.kv_heads * config_.head; }
   LayerUndo* undo() override { return undo_.rows() > 0 ? &undo_ : nullptr; }
 
@@ -62,6 +64,7 @@ class RotaryLayer : public Layer {
   Buffer qkv_bias_;         // [(H + 2 G) K], or empty
   Buffer q_gain_, k_gain_;  // [K], or empty
   LinearWeight gate_;       // [H K, D], or empty
+  Buffer gate_bias_;        // [H K], or empty
   LinearWeight o_;          // [D, H K]
   Buffer o_bias_;           // [D], or empty
   float *normed_ = nullptr, *projected_ = nullptr;

@@ -15,7 +15,8 @@ RotaryWeights ReadRotaryWeights(const RotaryAttentionConfig& config, const std::
   read.v = loader.ReadMatrix(attention + "v_proj.weight", keys, width);
   read.o = loader.ReadMatrix(attention + "o_proj.weight", width, queries);
   if (config.qkv_biases) {
-    read.q_bias = loader.Read(attention + "q_proj.bias", {queries});
+    read.q_bias =
+        loader.Read(attention + "q_proj.bias", {config.output_gate ? 2 * queries : queries});
     read.k_bias = loader.Read(attention + "k_proj.bias", {keys});
     read.v_bias = loader.Read(attention + "v_proj.bias", {keys});
   }

@@ -14,7 +14,7 @@ namespace tvq {
 struct RotaryWeights {
   std::vector<float> gain;  // [D], of the norm before attention
   MatrixValues q, k, v, o;  // [H K, D], with gates [H 2 K, D]; [G K, D], [G K, D], [D, H K]
-  std::vector<float> q_bias, k_bias, v_bias;  // [H K], [G K], [G K]
+  std::vector<float> q_bias, k_bias, v_bias;  // as the rows of q, k and v
   std::vector<float> q_gain, k_gain, o_bias;  // [K], [K], [D]
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/ops/recurrent/recent_inputs.h"
+#include "models/runtime/weights.h"
 
 namespace tvq {
 namespace {
@@ -19,9 +20,11 @@ std::vector<float> TapsFirst(const std::vector<float>& weight, int64_t taps) {
 
 }  // namespace
 
-std::vector<float> NegativeExponentials(std::vector<float> values) {
+Buffer LoadRates(const std::string& name, int64_t size, WeightLoader& loader) {
+  std::vector<float> values = loader.Read(name, {size});
   for (float& value : values) value = -std::exp(value);
-  return values;
+  if (absl::Status s = CheckFinite("-exp of " + name, values); !s.ok()) loader.Fail(s);
+  return loader.Upload(values);
 }
 
 ConvolvedLayer::ConvolvedLayer(std::string prefix, const Frame& frame, int64_t draft_rows,

@@ -55,8 +55,9 @@ class ConvolvedLayer : public RecurrentLayer {
   float *normed_ = nullptr, *projected_ = nullptr, *convolved_ = nullptr, *mixed_ = nullptr;
 };
 
-// -exp(values), for decays that a checkpoint keeps as logarithms.
-std::vector<float> NegativeExponentials(std::vector<float> values);
+// Reads decays [size] that a checkpoint keeps as logarithms: -exp(values). An error, which names
+// the tensor, if one is not finite.
+Buffer LoadRates(const std::string& name, int64_t size, WeightLoader& loader);
 
 }  // namespace tvq
 

@@ -35,7 +35,7 @@ void GatedDeltaLayer::Load(WeightLoader& loader) {
              .convolution = attention + "conv1d",
              .output = attention + "out_proj"},
             loader.Pack({&qkv, &z, &b, &a}), /*convolution_bias=*/false, loader);
-  rate_ = loader.Upload(NegativeExponentials(loader.Read(attention + "A_log", {heads})));
+  rate_ = LoadRates(attention + "A_log", heads, loader);
   decay_bias_ = loader.Upload(loader.Read(attention + "dt_bias", {heads}));
   gain_ = loader.Upload(loader.Read(attention + "norm.weight", {shape.value}));
 }

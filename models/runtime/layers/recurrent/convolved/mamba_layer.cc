@@ -30,7 +30,7 @@ void MambaLayer::Load(WeightLoader& loader) {
              .output = mixer + "out_proj"},
             loader.Pack({&in}), config_.convolution_bias, loader);
   inner_norm_.Load(mixer + "norm", loader);
-  rate_ = loader.Upload(NegativeExponentials(loader.Read(mixer + "A_log", {shape.heads})));
+  rate_ = LoadRates(mixer + "A_log", shape.heads, loader);
   step_bias_ = loader.Upload(loader.Read(mixer + "dt_bias", {shape.heads}));
   skip_ = loader.Upload(loader.Read(mixer + "D", {shape.heads}));
 }

@@ -17,7 +17,7 @@ class MambaLayer : public ConvolvedLayer {
     MambaShape shape;
     int64_t width = 0;                    // D
     int64_t taps = 0;                     // W, of the convolution
-    float epsilon = 0;                    // of the norm of the rows
+    float epsilon = 0;                    // of both norms
     float least_step = 0, most_step = 0;  // may be infinite
     bool biases = false;                  // of both projections
     bool convolution_bias = false;

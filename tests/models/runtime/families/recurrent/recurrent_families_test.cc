@@ -79,7 +79,13 @@ TEST(RecurrentFamiliesTest, NumbersAheadOfTheFirstTokenMustBeZero) {
 TEST(RecurrentFamiliesTest, RwkvNamesTheFieldThatIsWrong) {
   EXPECT_THAT(Error(kRwkv7, "\"head_dim\": 8", "\"head_dim\": 7"),
               HasSubstr("hidden_size is 24, must be a multiple of head_dim, which is 7"));
-  EXPECT_THAT(Error(kRwkv7, "\"a_low_rank_dim\": 3, ", ""), HasSubstr("a_low_rank_dim"));
+  EXPECT_EQ(Error(kRwkv7, "\"a_low_rank_dim\": 3, ", ""), "none");
+  EXPECT_EQ(Error(kRwkv7, "\"head_dim\": 8", "\"head_dim\": null, \"num_heads\": 3"), "none");
+  EXPECT_THAT(Error(kRwkv7, "\"head_dim\": 8", "\"head_dim\": 8, \"num_heads\": 2"),
+              HasSubstr("num_heads is 2, must be hidden_size / head_dim, of 24 and 8"));
+  EXPECT_THAT(Error(kRwkv7, "\"a_low_rank_dim\": 3", "\"a_low_rank_dim\": 0"),
+              HasSubstr("a_low_rank_dim"));
+  EXPECT_EQ(Error(kRwkv7, "\"head_dim\"", "\"value_dim\": 24, \"head_dim\""), "none");
   EXPECT_THAT(Error(kRwkv7, "\"head_dim\"", "\"attn\": {\"layers\": [1]}, \"head_dim\""),
               HasSubstr("attn must not be there"));
   EXPECT_THAT(Error(kRwkv7, "\"head_dim\"", "\"value_dim\": [24, 48, 24], \"head_dim\""),
@@ -92,13 +98,17 @@ TEST(RecurrentFamiliesTest, MambaNamesTheFieldThatIsWrong) {
   EXPECT_THAT(Error(kMamba2, "\"n_groups\": 2", "\"n_groups\": 3"),
               HasSubstr("num_heads is 4, must be a multiple of n_groups, which is 3"));
   EXPECT_THAT(Error(kMamba2, "\"head_dim\": 12", "\"head_dim\": 11"),
-              HasSubstr("num_heads is 4, must be expand * hidden_size / head_dim"));
+              HasSubstr("num_heads is 4, must be 2 * 24 / 11 (expand * hidden_size / head_dim)"));
+  EXPECT_THAT(Error(kMamba2, "\"n_groups\"", "\"conv_kernel\": 1, \"n_groups\""),
+              HasSubstr("conv_kernel"));
   const auto with_limit = [](const std::string& limit) {
     return Error(kMamba2, "\"n_groups\"", "\"time_step_limit\": " + limit + ", \"n_groups\"");
   };
   EXPECT_EQ(with_limit(R"([0.1, {"__float__": "Infinity"}])"), "none");
   EXPECT_EQ(with_limit("[0.1, 0.3]"), "none");
   EXPECT_THAT(with_limit("[0.3, 0.1]"), HasSubstr("time_step_limit must be two numbers"));
+  EXPECT_THAT(with_limit("[0, 1, 2]"), HasSubstr("time_step_limit must be two numbers"));
+  EXPECT_EQ(with_limit("[0, 1e300]"), "none");
   EXPECT_THAT(with_limit("[-1, 0.1]"), HasSubstr("time_step_limit"));
   EXPECT_THAT(with_limit(R"([0, "inf"])"), HasSubstr("a list of numbers"));
 }
