@@ -6,7 +6,7 @@ the logarithm of their number as a bias (Transformer-VQ, Lingle 2023, theorem 3.
 """
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import torch
 
@@ -112,14 +112,14 @@ def sums_before(added: torch.Tensor) -> torch.Tensor:
     return (triangle @ added.flatten(3)).unflatten(3, added.shape[3:])
 
 
-def dense_attention(query, bias, keys, values, config, rows: int, use_accumulator: bool = True):
+def dense_attention(query, bias, keys, values, rows: int, reach: Optional[int] = None):
     """The definition, with a score for every pair of positions. The last T of n positions attend to themselves and all before
     them; `rows` rows of scores are computed at a time.
 
     query [B, H, T, K] is multiplied with all keys, bias is a class of position_bias.py, keys [B, G, n, K], values [B, G, n, V].
-    Returns [B, H, T, V]. Without the accumulator, position i sees only i - M..i.
+    Returns [B, H, T, V]. With a reach, position i sees only i - reach..i.
     """
-    share = config.n_head // config.n_kv_head
+    share = query.shape[1] // keys.shape[1]
     keys, values = keys.repeat_interleave(share, 1), values.repeat_interleave(share, 1)
     tokens, before = query.shape[2], keys.shape[2] - query.shape[2]
     outputs = []
@@ -128,13 +128,13 @@ def dense_attention(query, bias, keys, values, config, rows: int, use_accumulato
         seen = keys[:, :, :before + end]  # positions up to the last row's own
         content = query[:, :, begin:end] @ seen.transpose(-1, -2)
         scores = bias.rows(begin, end)(content, lambda seen=seen: seen)
-        hidden = mask(before + begin, before + end, before + end, None if use_accumulator else config.mem_len, scores.device)
+        hidden = mask(before + begin, before + end, before + end, reach, scores.device)
         weights = scores.masked_fill(hidden, float("-inf")).softmax(-1).to(values.dtype)
         outputs.append(weights @ values[:, :, :before + end])
     return torch.cat(outputs, 2) if len(outputs) > 1 else outputs[0]
 
 
-def mask(begin: int, end: int, seen: int, reach, device) -> torch.Tensor:
+def mask(begin: int, end: int, seen: int, reach: Optional[int], device) -> torch.Tensor:
     """Which of the positions 0..seen-1 each of the positions begin..end-1 may not see. [end - begin, seen]"""
     distance = torch.arange(begin, end, device=device)[:, None] - torch.arange(seen, device=device)
     return (distance < 0) if reach is None else (distance < 0) | (distance > reach)

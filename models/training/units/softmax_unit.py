@@ -34,7 +34,7 @@ class SoftmaxUnit(RelativeUnit):
             keys = torch.cat([state.key.to(keys.dtype), keys], 2)
             values = torch.cat([state.value.to(values.dtype), values], 2)
         rows = QUERIES if state is not None else normed.shape[1]
-        output = dense_attention(query, bias, keys, values, self.config, rows, use_accumulator)
+        output = dense_attention(query, bias, keys, values, rows, None if use_accumulator else self.config.mem_len)
         if state is not None:
             state = KeyValueState(keys.detach().to(state.key.dtype), values.detach().to(state.value.dtype))
         return Mixed(output, state)

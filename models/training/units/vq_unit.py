@@ -27,8 +27,8 @@ class VQUnit(RelativeUnit):
         with torch.autocast(normed.device.type, enabled=False):  # bfloat16 would flip codes
             codes, quantized, commitment = self.codebook(keys, codes)
         if state is None:
-            mixed = attention.dense_attention(query, bias, quantized, values, self.config, rows=query.shape[2],
-                                              use_accumulator=use_accumulator)
+            mixed = attention.dense_attention(query, bias, quantized, values, rows=query.shape[2],
+                                              reach=None if use_accumulator else self.config.mem_len)
         else:
             mixed, state = attention.block_attention(query, bias, codes, quantized, values, self.codebook.codebook(), state,
                                                      self.config, use_accumulator)
