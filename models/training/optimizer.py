@@ -6,8 +6,6 @@ iteration, so that all directions of a matrix learn at one rate.
 
 import torch
 
-MATRICES = ("_proj.weight", "mlp_up.weight", "mlp_down.weight")
-
 
 def orthogonalize(matrices: torch.Tensor, steps: int = 5) -> torch.Tensor:
     """[n, rows, cols] -> about the nearest matrices whose singular values are all 1 (here 0.7 to 1.2), in bfloat16."""
@@ -63,9 +61,9 @@ def wide(matrix: torch.Tensor) -> torch.Tensor:
 def build_optimizers(model, muon_rate: float, adam_rate: float, weight_decay: float):
     """-> [Muon, AdamW]; every parameter group keeps its full rate in `peak`. On a GPU rates are tensors on the device, so that a
     captured step reads their current values each time."""
-    matrices, others = [], []
-    for name, parameter in model.named_parameters():
-        (matrices if name.startswith("layers.") and name.endswith(MATRICES) else others).append(parameter)
+    projections = {id(module.weight) for module in model.layers.modules() if isinstance(module, torch.nn.Linear)}
+    matrices = [parameter for parameter in model.parameters() if id(parameter) in projections]
+    others = [parameter for parameter in model.parameters() if id(parameter) not in projections]
     on_device = others[0].device.type == "cuda"
     muon = Muon(matrices, lr=muon_rate, weight_decay=weight_decay)
     adam = torch.optim.AdamW(others, lr=adam_rate, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.0,
