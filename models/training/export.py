@@ -10,14 +10,13 @@ import shutil
 
 import torch
 
-from models.training.config import ModelConfig
+from models.training.families import build, load_config, read_config
 from models.training.files import checkpoint, safetensors
 from models.training.files.directory import read_tensors, write_model
-from models.training.model import Model
 from models.training.quantize import EXACT, dequantized
 
 
-def tensors_of(model: Model, bfloat16: bool = False) -> dict:
+def tensors_of(model, bfloat16: bool = False) -> dict:
     """Tensors by their names in the format. Codebooks, random features and distance biases always stay float32."""
     tensors = {}
     for name, value in model.state_dict().items():
@@ -27,10 +26,10 @@ def tensors_of(model: Model, bfloat16: bool = False) -> dict:
     return tensors
 
 
-def load_model(directory) -> Model:
+def load_model(directory):
     """The model of a directory, in float32."""
     directory = pathlib.Path(directory)
-    model = Model(ModelConfig.load(directory))
+    model = build(load_config(directory))
     tensors = dequantized(read_tensors(directory))
     for name, value in model.state_dict().items():
         if name not in tensors:
@@ -53,7 +52,7 @@ def main():
                         help="texts begin with the end-of-sequence id, as in training: generation_config.json says so")
     arguments = parser.parse_args()
     saved = checkpoint.load(arguments.checkpoint)
-    model = Model(ModelConfig.from_json(saved["config"]))
+    model = build(read_config(saved["config"]))
     wants = model.config.tokenizer.get("file")
     if bool(wants) != bool(arguments.tokenizer):
         parser.error(f"the model's tokenizer has {'the file ' + wants if wants else 'no file'}")

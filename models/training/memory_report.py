@@ -12,18 +12,17 @@ import argparse
 import json
 import pathlib
 
-from models.training.config import ModelConfig
 from models.training.data.memory_tasks import Recall
+from models.training.families import build, read_config
 from models.training.files import checkpoint
-from models.training.model import Model
 
 PAIRS_DISTANCE = 100  # tokens of noise in the table by the number of pairs
 ASKED = Recall(batch_tokens=0)  # used to ask models, never to make batches
 
 
-def load(run: pathlib.Path) -> Model:
+def load(run: pathlib.Path):
     saved = checkpoint.load(run / "best.pt")
-    model = Model(ModelConfig.from_json(saved["config"]))
+    model = build(read_config(saved["config"]))
     model.load_state_dict(saved["model"])
     return model.eval()
 

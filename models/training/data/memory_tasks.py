@@ -52,7 +52,7 @@ def wrong(model, asked: Asked) -> float:
     """The share of the targets asked for that the model does not find the most likely token."""
     was_training = model.training
     model.eval()
-    tokens = torch.from_numpy(asked.tokens.astype(np.int64)).to(model.lm_head.bias.device)
+    tokens = torch.from_numpy(asked.tokens.astype(np.int64)).to(next(model.parameters()).device)
     answers = torch.cat([most_likely(model, rows) for rows in tokens[:, :-1].split(ROWS)])
     model.train(was_training)
     return float((answers != tokens[:, 1:])[:, asked.targets].float().mean())

@@ -75,8 +75,7 @@ def chunks(inputs: Inputs, state: torch.Tensor, length: int = CHUNK):
         system = weights(a, before, b, until, -1)  # below a diagonal of ones
         sides = torch.cat([weights(a, before, k, until, -1) @ v, a * exp(before, a)], -1)
         solved = torch.linalg.solve_triangular(system, sides, upper=False, unitriangular=True)
-        states, state, u = carried_delta(state, left, v, k_left, solved[..., :width], solved[..., width:],
-                                         b * to_end)
+        states, state, u = carried_delta(state, left, v, k_left, solved[..., :width], solved[..., width:], b * to_end)
         y = weights(q, until, k, until, 0) @ v - weights(q, until, b, until, 0) @ u
     y = y + (q * exp(until, q)) @ states.transpose(-1, -2)
     return y.flatten(2, 3)[:, :, :tokens], state

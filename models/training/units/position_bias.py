@@ -31,6 +31,16 @@ def relative_scores(x: torch.Tensor, window: int) -> torch.Tensor:
     return x.flatten(-2)[..., : rows * window].reshape(*leading, rows, window)
 
 
+class NoBias:
+    """Leaves scores as they are."""
+
+    def rows(self, begin: int, end: int) -> "NoBias":
+        return self
+
+    def __call__(self, content: torch.Tensor, keys) -> torch.Tensor:
+        return at_least_float32(content)
+
+
 class ByDistance(NamedTuple):
     """Adds query_i . keys[d]."""
 

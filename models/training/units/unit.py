@@ -19,10 +19,10 @@ EPSILON = 1e-6
 LAYER_NORM_EPSILON = 1e-5
 
 
-def rms(x: torch.Tensor) -> torch.Tensor:
-    """x / sqrt(mean(x^2) + 1e-6) over the last axis, never in less than float32."""
+def rms(x: torch.Tensor, epsilon: float = EPSILON) -> torch.Tensor:
+    """x / sqrt(mean(x^2) + epsilon) over the last axis, never in less than float32."""
     x = x if x.dtype == torch.float64 else x.float()
-    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + EPSILON)
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + epsilon)
 
 
 def sinusoid(positions: torch.Tensor, width: int, wavelength: float) -> torch.Tensor:

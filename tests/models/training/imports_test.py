@@ -30,7 +30,7 @@ def order(modules: dict) -> list:
 def test_modules_have_an_order():
     files = {".".join(file.relative_to(FOLDER).with_suffix("").parts): file for file in FOLDER.rglob("*.py")}
     modules = {name: imports(file.read_text()) & set(files) for name, file in files.items()}
-    assert {"config", "model", "files.checkpoint"} <= modules["export"]
+    assert {"families", "quantize", "files.checkpoint"} <= modules["export"]
     assert set(order(modules)) == set(modules)
 
 

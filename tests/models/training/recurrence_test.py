@@ -39,10 +39,10 @@ def as_dtype(inputs: Inputs, dtype) -> Inputs:
 def bound(inputs: Inputs, states, length: int, dtype) -> float:
     """How far either form may be from exact arithmetic. M is the largest of |S_t|_F, |S_t a_t|, |v_t|.
 
-    A position's weights <., .> have the relative error of K + L + 4 roundings, of their product, sum and system, and for each of the d
-    positions between that of a sum of logarithms in float64. The weights are at most the decays between,
-    the largest of all channels; each is of a v, a u and of S_0, at most M. What is wrong at s is in the state at t multiplied with the
-    transitions between, whose norms are at most those of the eigenvalues of diag(w) - rate a a^T.
+    A position's weights <., .> have the relative error of K + L + 4 roundings, of their product, sum and system, and for each of
+    the d positions between that of a sum of logarithms in float64. The weights are at most the decays between, the largest of all
+    channels; each is of a v, a u and of S_0, at most M. What is wrong at s is in the state at t multiplied with the transitions
+    between, whose norms are at most the largest eigenvalues of diag(w) - rate a a^T.
     """
     total = inputs.log_w.cumsum(2)
     tokens = total.shape[2]
@@ -93,8 +93,8 @@ def test_chunks_are_steps(kind, tokens, length, dtype):
 
 
 @pytest.mark.parametrize("kind, log_w, strength", [
-    ("rwkv7", STRONGEST, 0.5), ("rwkv7", -1e-9, 1.0), ("gated_delta", -200.0, 1.0), ("gated_delta", 0.0, 1.0), ("mamba2", -200.0, 0.0),
-    ("mamba2", 0.0, 0.0)])
+    ("rwkv7", STRONGEST, 0.5), ("rwkv7", -1e-9, 1.0), ("gated_delta", -200.0, 1.0), ("gated_delta", 0.0, 1.0),
+    ("mamba2", -200.0, 0.0), ("mamba2", 0.0, 0.0)])
 def test_float32_holds_the_strongest_and_the_weakest_decays(kind, log_w, strength):
     inputs = as_dtype(as_dtype(made(kind, 2 * CHUNK, log_w, strength), torch.float32), torch.float64)
     y, state, states = exact(inputs)
