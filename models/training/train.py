@@ -26,11 +26,14 @@ from models.training.data.couplets import Couplets, read_pairs, vocabulary
 from models.training.data.images import Images, parse_shape, read_images
 from models.training.data.memory_tasks import Copy, Recall
 from models.training.data.text import Text
+from models.training.families import build, read_config
 from models.training.files import checkpoint
 from models.training.graph import CapturedSteps
-from models.training.model import UNITS, Model
+from models.training.model import UNITS
 from models.training.optimizer import build_optimizers, load_optimizer, rate_factor, set_rates
 from models.training.progress import Progress
+from models.training.recurrent.model import FAMILIES
+from models.training.recurrent.options import fields_of
 
 
 def parse_stage(text: str):
@@ -47,11 +50,11 @@ QUADRATIC_UP_TO = 128  # tokens; for longer whole sequences the block form is fa
 class Trainer:
     """One training run. `step` is one optimizer step; not for use by several threads."""
 
-    def __init__(self, config: ModelConfig, task, options):
+    def __init__(self, config, task, options):
         torch.manual_seed(options.seed)
         self.options, self.task = options, task
         self.device = torch.device(options.device)
-        self.model = Model(config).to(self.device)
+        self.model = build(config).to(self.device)
         self.model.set_dropout(options.dropout)
         task.prepare(self.model)
         self.optimizers = build_optimizers(self.model, options.muon_rate, options.adam_rate, options.weight_decay)
@@ -233,15 +236,17 @@ def add_task_options(p: argparse.ArgumentParser) -> None:
 
 
 def add_shape_options(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--model-type", choices=[kind for kind in KINDS if UNITS[kind].causal], default="transformer_vq",
-                   help="the kind of attention")
+    p.add_argument("--model-type", choices=[*(kind for kind in KINDS if UNITS[kind].causal), *FAMILIES],
+                   default="transformer_vq", help="the kind of attention, or a public family with recurrent layers")
     p.add_argument("--block", choices=BLOCKS, default=BLOCKS[0])
-    p.add_argument("--d-ff", type=int, help="standard block: width inside the MLP (default 4 times d-model)")
+    p.add_argument("--d-ff", type=int,
+                   help="standard block, rwkv7 and qwen3_5_text: width inside the MLP (default 4 times d-model)")
     p.add_argument("--d-model", type=int, default=256)
     p.add_argument("--d-k", type=int, default=64)
     p.add_argument("--d-v", type=int, default=512)
     p.add_argument("--n-head", type=int, default=1, help="d-k and d-v are per head")
-    p.add_argument("--n-kv-head", type=int, help="key/value heads (default: as many as query heads)")
+    p.add_argument("--n-kv-head", type=int, help="key/value heads (default: as many as query heads; mamba2: 1)")
+    p.add_argument("--attention-every", type=int, default=4, help="qwen3_5_text: every so-manyth layer has attention; 0: none")
     p.add_argument("--n-code", type=int, default=128)
     p.add_argument("--sigma", type=float, default=0.5, help="soft_codebook: width of a code")
     p.add_argument("--n-feature", type=int, default=256, help="performer")
@@ -300,10 +305,13 @@ TASKS = {
     "recall": lambda options: Recall(options.batch_tokens, options.pairs, options.farthest),
 }
 MAKE_THEIR_DATA = ("copy", "recall")
+SET_A_BIAS = ("couplets", "images")  # of the logits, to the frequencies of the data
 
 
-def config_of(options, task) -> ModelConfig:
+def config_of(options, task):
     """The model that the options describe. Options of other kinds and blocks are left out."""
+    if options.model_type in FAMILIES:
+        return read_config({**fields_of(options), **task.config_fields()})
     kind = KINDS[options.model_type]
     special = {"n_code": options.n_code, "block_len": options.block_len, "mem_len": options.mem_len or options.block_len,
                "position_bias": options.position_bias, "sigma": options.sigma, "n_feature": options.n_feature}
@@ -321,6 +329,8 @@ def main():
     options = p.parse_args()
     if options.data is None and options.task not in MAKE_THEIR_DATA:
         p.error(f"{options.task} needs --data")
+    if options.model_type in FAMILIES and options.task in SET_A_BIAS:
+        p.error(f"{options.task} sets the bias of the logits, which a {options.model_type} lacks")
     options.out.mkdir(parents=True, exist_ok=True)
     if options.threads:
         torch.set_num_threads(options.threads)
