@@ -30,6 +30,17 @@ void Rpc::Finish(const grpc::Status& status) {
 }
 
 void Rpc::Came(Event event, bool ok) {
+  // Of a call that is cancelled, gRPC may tell that a read failed before it tells why. What it has
+  // told by then comes first, so that a cancellation is not taken for the end of the messages.
+  if (event == Event::kRead && !ok) {
+    thread->Add([this] { Told(Event::kRead, false); });
+    thread->Ring();
+    return;
+  }
+  Told(event, ok);
+}
+
+void Rpc::Told(Event event, bool ok) {
   switch (event) {
     case Event::kRead:
       listener_->OnRead(ok);

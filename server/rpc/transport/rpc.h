@@ -63,6 +63,8 @@ class Rpc {
   };
 
   void Came(Event event, bool ok);
+  // Tells the listener, and counts the event.
+  void Told(Event event, bool ok);
 
   RpcListener* listener_ = nullptr;
   std::atomic<int> to_come_ = 2;  // events: these two in any case, and those of reads and writes
