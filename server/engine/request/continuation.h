@@ -64,7 +64,7 @@ struct StartPoint {
   std::shared_ptr<const std::vector<float>> logits;
 
   // Of a kept prefix: tokens of the request's own prompt that the state holds already, fewer than
-  // the prompt has.
+  // the prompt has. The source may fill a state of fewer whole chunks: the rest is computed.
   int64_t prompt_tokens = 0;
 
   // Continuation::answer_end of the request that ended here.

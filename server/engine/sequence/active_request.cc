@@ -40,10 +40,12 @@ void ActiveRequest::OnFilled(absl::StatusOr<HeldState> filled) {
   filling_ = false;
   submission_.request.start->source.reset();  // what it holds is free while the request computes
   if (!filled.ok()) return End(filled.status());
-  const int64_t expected = request().start->position;
-  if (const int64_t position = filled->state->position(); position != expected) {
-    return End(absl::InternalError(
-        absl::StrCat("the state to start from holds ", position, " tokens, must hold ", expected)));
+  StartPoint& start = *submission_.request.start;
+  const int64_t position = filled->state->position();
+  if (position < start.prompt_tokens) start.position = start.prompt_tokens = position;
+  if (position != start.position) {
+    return End(absl::InternalError(absl::StrCat("the state to start from holds ", position,
+                                                " tokens, must hold ", start.position)));
   }
   Begin(*std::move(filled));
 }

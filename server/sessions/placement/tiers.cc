@@ -83,6 +83,7 @@ std::shared_ptr<Checkpoint> Tiers::Enter(std::shared_ptr<Checkpoint> checkpoint)
   checkpoint->last_use_ = ++uses_;
   Index(*checkpoint);
   WakeDevice();
+  WakeHost();
   return checkpoint;
 }
 
@@ -109,6 +110,20 @@ std::shared_ptr<Checkpoint> Tiers::AddStored(size_t model, int64_t bytes, int64_
   std::shared_ptr<Checkpoint> checkpoint(
       new Checkpoint(shared_from_this(), model, bytes, image_bytes));
   checkpoint->holders_.Add(std::move(at), /*stored=*/true);
+  return Enter(std::move(checkpoint));
+}
+
+absl::StatusOr<std::shared_ptr<Checkpoint>> Tiers::AddImage(size_t model,
+                                                            std::shared_ptr<const Blob> image) {
+  const auto source = NewSource(image);
+  auto reader = StateImageReader::Open(source.get(), info(model));
+  if (!reader.ok()) return reader.status();
+  auto head = std::make_shared<const CheckpointHead>(HeadOf(*reader));
+  const int64_t bytes = options_.engine->models()[model].model->StateBytes(head->position);
+  std::shared_ptr<Checkpoint> checkpoint(
+      new Checkpoint(shared_from_this(), model, bytes, image->size()));
+  checkpoint->head_ = std::move(head);
+  checkpoint->host_ = std::move(image);
   return Enter(std::move(checkpoint));
 }
 

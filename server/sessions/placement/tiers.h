@@ -67,6 +67,11 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   std::shared_ptr<Checkpoint> AddStored(size_t model, int64_t bytes, int64_t image_bytes,
                                         StoredPlace at);
 
+  // A state that was read from elsewhere, as its image, into host memory. The image's header is
+  // checked; what copies the state checks the rest.
+  absl::StatusOr<std::shared_ptr<Checkpoint>> AddImage(size_t model,
+                                                       std::shared_ptr<const Blob> image);
+
   // A session or mark is at the checkpoint, or is no more. A checkpoint that only the durable tier
   // has can take no further holder: BringToHost first, and keep the pin until it has it.
   void Hold(Checkpoint& checkpoint, StoredPlace at);
@@ -104,6 +109,10 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   // position: the copy is cut there.
   StartPoint Start(std::shared_ptr<Checkpoint> checkpoint, const CheckpointHead& head);
 
+  // Makes `blank` a copy of the first `position` tokens of the checkpoint, which is pinned. After
+  // an error in an image `blank` is blank. Blocks.
+  absl::Status Fill(Checkpoint& checkpoint, int64_t position, HeldState& blank);
+
   // Streams the state's image of `bytes` bytes from wherever it is. Blocks.
   struct Image {
     int64_t bytes = 0;
@@ -128,6 +137,10 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   // is dropped, after Stop.
   [[nodiscard]] bool Schedule(std::function<void()> task) {
     return copies_.Schedule(std::move(task));
+  }
+  // The same for a task that waits for the durable tier.
+  [[nodiscard]] bool ScheduleLoad(std::function<void()> task) {
+    return loads_.Schedule(std::move(task));
   }
 
   // To be called now and then: tries again what failed.
@@ -160,8 +173,6 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   static Tier PlaceOf(const Checkpoint& checkpoint);
 
   // tiers_read.cc
-  // The checkpoint is pinned.
-  absl::StatusOr<HeldState> Fill(Checkpoint& checkpoint, int64_t position, HeldState blank);
   // A state that was filled from an image: what is sealed of it lies on the device again, so the
   // checkpoint, if it is at its position, is there, too, for little more.
   void ShareAgain(Checkpoint& checkpoint, HeldState& filled);

@@ -168,7 +168,8 @@ class Tiers::Source : public StateSource, public std::enable_shared_from_this<So
     auto held = std::make_shared<HeldState>(std::move(blank));
     auto pin = std::make_shared<const Pin>(tiers_, checkpoint_);
     auto fill = [self = shared_from_this(), held, pin, done]() mutable {
-      auto filled = self->tiers_->Fill(*self->checkpoint_, self->position_, std::move(*held));
+      const auto status = self->tiers_->Fill(*self->checkpoint_, self->position_, *held);
+      auto filled = status.ok() ? absl::StatusOr<HeldState>(std::move(*held)) : status;
       pin.reset();  // nothing is held any more when the request goes on
       self.reset();
       held.reset();
@@ -198,15 +199,11 @@ StartPoint Tiers::Start(std::shared_ptr<Checkpoint> checkpoint, const Checkpoint
   return start;
 }
 
-absl::StatusOr<HeldState> Tiers::Fill(Checkpoint& checkpoint, int64_t position, HeldState blank) {
+absl::Status Tiers::Fill(Checkpoint& checkpoint, int64_t position, HeldState& blank) {
   const SteadyClock::time_point began = SteadyClock::now();
   const Found found = Find(checkpoint);
   absl::Status status;
-  if (found.device != nullptr) {
-    status = blank.CopyFirst(*found.device->state, position);
-    if (!status.ok()) return status;
-    return blank;
-  }
+  if (found.device != nullptr) return blank.CopyFirst(*found.device->state, position);
   if (found.host != nullptr) {
     const auto source = NewSource(found.host);
     auto image = StateImageReader::Open(source.get(), info(checkpoint.model()));
@@ -224,7 +221,7 @@ absl::StatusOr<HeldState> Tiers::Fill(Checkpoint& checkpoint, int64_t position, 
   const MutexLock lock(&mutex_);
   ++restores_count_;
   restore_time_.Add(std::chrono::duration<double>(SteadyClock::now() - began).count());
-  return blank;
+  return status;
 }
 
 void Tiers::ShareAgain(Checkpoint& checkpoint, HeldState& filled) {
@@ -287,17 +284,9 @@ absl::StatusOr<std::shared_ptr<const Blob>> Tiers::LoadBlob(const Checkpoint& ch
   const auto status =
       WithStored(checkpoint, [&](const StoredPlace&, const SnapshotHead& head, ByteSource& source) {
         if (auto admitted = admit(head.state_bytes); !admitted.ok()) return admitted;
-        BlobWriter writer(head.state_bytes);
-        std::vector<std::byte> buffer(static_cast<size_t>(std::min(head.state_bytes, kCopyBytes)));
-        for (int64_t left = head.state_bytes; left > 0;) {
-          const auto next =
-              std::span(buffer).first(static_cast<size_t>(std::min(left, kCopyBytes)));
-          absl::Status copied = source.Read(next);
-          if (copied.ok()) copied = writer.Add(next);
-          if (!copied.ok()) return copied;
-          left -= static_cast<int64_t>(next.size());
-        }
-        blob = writer.Finish();
+        auto read = ReadBlob(source, head.state_bytes);
+        if (!read.ok()) return read.status();
+        blob = *std::move(read);
         const auto image = NewSource(blob);
         auto reader = StateImageReader::Open(image.get(), info(checkpoint.model()));
         return reader.ok() ? reader->CheckState() : reader.status();

@@ -58,6 +58,20 @@ std::unique_ptr<ByteSource> NewSource(std::shared_ptr<const Blob> blob, int64_t 
   return std::make_unique<BlobSource>(std::move(blob), offset);
 }
 
+absl::StatusOr<std::shared_ptr<const Blob>> ReadBlob(ByteSource& source, int64_t bytes) {
+  constexpr int64_t kCopyBytes = 1 << 20;
+  BlobWriter writer(bytes);
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min(bytes, kCopyBytes)));
+  for (int64_t left = bytes; left > 0;) {
+    const auto next = std::span(buffer).first(static_cast<size_t>(std::min(left, kCopyBytes)));
+    absl::Status status = source.Read(next);
+    if (status.ok()) status = writer.Add(next);
+    if (!status.ok()) return status;
+    left -= static_cast<int64_t>(next.size());
+  }
+  return writer.Finish();
+}
+
 bool BlobWriter::NewPiece() {
   // Of unknown size: as much again as there is, so that a short blob takes little and a long one
   // few pieces.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "server/sessions/snapshot/byte_stream.h"
 
 namespace tvq {
@@ -41,6 +42,9 @@ class Blob {
 
 // The blob's bytes from `offset`, which is at most its size. Keeps the blob.
 std::unique_ptr<ByteSource> NewSource(std::shared_ptr<const Blob> blob, int64_t offset = 0);
+
+// The next `bytes` bytes of the source, as they are.
+absl::StatusOr<std::shared_ptr<const Blob>> ReadBlob(ByteSource& source, int64_t bytes);
 
 // One thread at a time.
 class BlobWriter {
