@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ class DurableTier {
   struct Usage {
     int64_t sessions = 0;
     int64_t bytes = 0;
-    int64_t budget = 0;   // 0: none
-    int64_t corrupt = 0;  // found corrupt and not loaded, since the server began
+    int64_t budget = 0;           // 0: none
+    std::optional<int64_t> free;  // beside `bytes` when the server began; nothing: not known
+    int64_t corrupt = 0;          // found corrupt and not loaded, since the server began
   };
 
   virtual ~DurableTier() = default;

@@ -72,9 +72,8 @@ absl::StatusOr<std::unique_ptr<DiskTier>> DiskTier::Open(const std::string& dire
   std::unique_ptr<DiskTier> tier(
       new DiskTier(directory, budget, std::move(files), *std::move(lock)));
   if (absl::Status s = tier->Scan(); !s.ok()) return s;
-  if (const auto free = tier->files_->FreeBytes(directory); budget == 0 && free) {
-    tier->budget_ = BudgetWithin(tier->bytes_, *free);
-  }
+  tier->free_ = tier->files_->FreeBytes(directory);
+  if (budget == 0 && tier->free_) tier->budget_ = BudgetWithin(tier->bytes_, *tier->free_);
   return tier;
 }
 
@@ -304,6 +303,7 @@ DiskTier::Usage DiskTier::usage() const {
   Usage usage;
   usage.bytes = bytes_;
   usage.budget = budget_;
+  usage.free = free_;
   usage.corrupt = found_corrupt_;
   usage.sessions = static_cast<int64_t>(sessions_.size());
   return usage;

@@ -106,6 +106,7 @@ class DiskTier : public DurableTier {
 
   const std::string directory_;
   int64_t budget_;  // constant after Open; 0: no limit, where it is not known what is free
+  std::optional<int64_t> free_;  // constant after Open
   const std::unique_ptr<DiskFiles> files_;
   const std::unique_ptr<FileLock> lock_;
   std::vector<std::string> problems_;  // constant after Open

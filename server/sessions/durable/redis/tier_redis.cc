@@ -32,9 +32,9 @@ using redis_scripts::kDeleteUnused;
 using redis_scripts::kErase;
 using redis_scripts::kTouch;
 
-constexpr char kIndexKey[] = "tvq:sessions";
-constexpr char kTotalKey[] = "tvq:bytes";
-constexpr char kInstanceKey[] = "tvq:instance";
+constexpr char kIndexKey[] = "sessions";
+constexpr char kTotalKey[] = "bytes";
+constexpr char kInstanceKey[] = "instance";
 
 // How long a deleted session is remembered: longer than a server that others have written off still
 // runs.
@@ -86,27 +86,31 @@ std::array<std::string_view, 4> RecordCommand(std::string_view manifest) {
 
 }  // namespace
 
-std::string RedisManifestKey(const std::string& id) { return absl::StrCat("tvq:session:", id); }
-std::string RedisPiecesPrefix(const std::string& id) { return absl::StrCat("tvq:piece:", id, ":"); }
-
-std::string RedisCreatedKey(const SessionRecord& record) {
-  if (record.creation_key.empty()) return "";
-  // Lengths keep apart what could be split in two ways.
-  return absl::StrCat("tvq:created:", record.owner.size(), ":", record.owner, ":", record.parent_id,
-                      ":", record.creation_key);
-}
-
 int64_t RedisNumber(const std::vector<std::string>& answer, size_t word) {
   int64_t number = 0;
   if (word < answer.size() && absl::SimpleAtoi(answer[word], &number)) return number;
   return 0;
 }
 
+std::string RedisTier::ManifestKey(const std::string& id) const {
+  return absl::StrCat(options_.keys, "session:", id);
+}
+
+std::string RedisTier::PiecesPrefix(const std::string& id) const {
+  return absl::StrCat(options_.keys, "piece:", id, ":");
+}
+
+std::string RedisTier::CreatedKey(const SessionRecord& record) const {
+  if (record.creation_key.empty()) return "";
+  // Lengths keep apart what could be split in two ways.
+  return absl::StrCat(options_.keys, "created:", record.owner.size(), ":", record.owner, ":",
+                      record.parent_id, ":", record.creation_key);
+}
+
 absl::Status RedisTier::Open() {
   absl::StatusOr<Connection> connection = client_.BorrowForQuery();
   if (!connection.ok()) return connection.status();
   // A user without the permission for INFO gets no check, and no budget that was not said.
-  std::optional<int64_t> free;
   const absl::StatusOr<RedisReply> info = (*connection)->Call({"INFO", "memory"});
   if (info.ok()) {
     const absl::string_view text((*info)->str, (*info)->len);
@@ -115,14 +119,14 @@ absl::Status RedisTier::Open() {
           absl::StrCat("Redis at ", client_.address().Display(),
                        " drops any key when its memory is full; set maxmemory-policy noeviction"));
     }
-    free = FreeMemory(text);
+    free_ = FreeMemory(text);
   }
-  const absl::StatusOr<RedisReply> bytes = (*connection)->Call({"GET", kTotalKey});
+  const absl::StatusOr<RedisReply> bytes = (*connection)->Call({"GET", Key(kTotalKey)});
   if (!bytes.ok()) return bytes.status();
-  const absl::StatusOr<RedisReply> sessions = (*connection)->Call({"SCARD", kIndexKey});
+  const absl::StatusOr<RedisReply> sessions = (*connection)->Call({"SCARD", Key(kIndexKey)});
   if (!sessions.ok()) return sessions.status();
   SetUsage({"ok", std::string(Text(**bytes)), absl::StrCat((*sessions)->integer)});
-  if (budget_ == 0 && free) budget_ = BudgetWithin(usage().bytes, *free);
+  if (budget_ == 0 && free_) budget_ = BudgetWithin(usage().bytes, *free_);
   return absl::OkStatus();
 }
 
@@ -131,11 +135,11 @@ absl::StatusOr<RedisTier::Words> RedisTier::Run(Connection& connection,
                                                 const std::string& id, const Words& arguments) {
   std::string source;
   for (const char* part : script) source += part;
-  const std::string manifest = RedisManifestKey(id);
-  const std::string prefix = RedisPiecesPrefix(id);
+  const std::string manifest = ManifestKey(id), index = Key(kIndexKey), total = Key(kTotalKey);
+  const std::string prefix = PiecesPrefix(id);
   const std::string epoch = absl::StrCat(Epoch(id));
-  std::vector<std::string_view> command = {"EVAL",    source, "3",    manifest, kIndexKey,
-                                           kTotalKey, id,     prefix, epoch};
+  std::vector<std::string_view> command = {"EVAL", source, "3",    manifest, index,
+                                           total,  id,     prefix, epoch};
   command.insert(command.end(), arguments.begin(), arguments.end());
   if (absl::Status status = connection->Send(command); !status.ok()) return status;
   const absl::StatusOr<RedisReply> reply = connection->Receive();
@@ -208,17 +212,18 @@ absl::Status RedisTier::ForEach(const std::function<void(SessionRecord)>& visit)
   absl::StatusOr<Connection> connection = client_.BorrowForQuery();
   if (!connection.ok()) return connection.status();
   std::set<std::string> seen;  // a scan may name one twice
+  const std::string index = Key(kIndexKey);
   std::string cursor = "0";
   do {
     absl::StatusOr<RedisReply> page =
-        (*connection)->Call({"SSCAN", kIndexKey, cursor, "COUNT", kScanCount});
+        (*connection)->Call({"SSCAN", index, cursor, "COUNT", kScanCount});
     if (!page.ok()) return page.status();
     cursor = Text(*(*page)->element[0]);
     std::vector<std::string> ids = Texts(*(*page)->element[1]);
     std::erase_if(ids,
                   [&](const std::string& id) { return id.empty() || !seen.insert(id).second; });
     for (const std::string& id : ids) {
-      const std::string manifest = RedisManifestKey(id);
+      const std::string manifest = ManifestKey(id);
       if (absl::Status s = (*connection)->Send(RecordCommand(manifest)); !s.ok()) return s;
     }
     for (const std::string& id : ids) {
@@ -236,7 +241,7 @@ absl::Status RedisTier::ForEach(const std::function<void(SessionRecord)>& visit)
 absl::StatusOr<SessionRecord> RedisTier::Find(const std::string& id) {
   absl::StatusOr<Connection> connection = client_.BorrowForQuery();
   if (!connection.ok()) return connection.status();
-  const std::string manifest = RedisManifestKey(id);
+  const std::string manifest = ManifestKey(id);
   if (absl::Status s = (*connection)->Send(RecordCommand(manifest)); !s.ok()) return s;
   const absl::StatusOr<RedisReply> reply = (*connection)->Receive();
   if (!reply.ok()) return reply.status();
@@ -283,7 +288,7 @@ absl::StatusOr<DurableTier::Standing> RedisTier::Look(const std::string& id) {
   absl::StatusOr<Connection> connection = client_.BorrowForQuery();
   if (!connection.ok()) return connection.status();
   const absl::StatusOr<RedisReply> reply =
-      (*connection)->Call({"HMGET", RedisManifestKey(id), "epoch", "version", "deleted"});
+      (*connection)->Call({"HMGET", ManifestKey(id), "epoch", "version", "deleted"});
   if (!reply.ok()) return reply.status();
   const Words standing = Texts(**reply);
   const bool owned = Epoch(id) >= RedisNumber(standing, 0);
@@ -305,7 +310,7 @@ absl::StatusOr<bool> RedisTier::DeleteUnused(const std::string& id, absl::Time s
 absl::StatusOr<std::vector<std::string>> RedisTier::CreatedBy(const SessionRecord& like) {
   absl::StatusOr<Connection> connection = client_.BorrowForQuery();
   if (!connection.ok()) return connection.status();
-  const absl::StatusOr<RedisReply> ids = (*connection)->Call({"SMEMBERS", RedisCreatedKey(like)});
+  const absl::StatusOr<RedisReply> ids = (*connection)->Call({"SMEMBERS", CreatedKey(like)});
   if (!ids.ok()) return ids.status();
   return Texts(**ids);
 }
@@ -313,13 +318,14 @@ absl::StatusOr<std::vector<std::string>> RedisTier::CreatedBy(const SessionRecor
 absl::StatusOr<std::string> RedisTier::Instance() {
   absl::StatusOr<Connection> connection = client_.BorrowForQuery();
   if (!connection.ok()) return connection.status();
+  const std::string key = Key(kInstanceKey);
   // Written by the first server that finds none: two may look at the same time.
   for (const bool write : {false, true}) {
     if (write) {
-      const auto set = (*connection)->Call({"SET", kInstanceKey, NewRedisToken(), "NX"});
+      const auto set = (*connection)->Call({"SET", key, NewRedisToken(), "NX"});
       if (!set.ok()) return set.status();
     }
-    const absl::StatusOr<RedisReply> name = (*connection)->Call({"GET", kInstanceKey});
+    const absl::StatusOr<RedisReply> name = (*connection)->Call({"GET", key});
     if (!name.ok()) return name.status();
     if ((*name)->type == REDIS_REPLY_STRING) return std::string(Text(**name));
   }
@@ -331,6 +337,7 @@ DurableTier::Usage RedisTier::usage() const {
   const std::lock_guard lock(mutex_);
   Usage usage = usage_;
   usage.budget = budget_;
+  usage.free = free_;
   usage.corrupt = found_corrupt_;
   return usage;
 }

@@ -16,6 +16,7 @@ struct RedisTierOptions {
   // Of the states of all sessions in this Redis; 0: BudgetWithin its free memory.
   int64_t budget_bytes = 0;
   int64_t piece_bytes = int64_t{8} << 20;
+  std::string keys = "tvq:";  // what the names of all its keys begin with
   RedisTimeouts timeouts;
 };
 

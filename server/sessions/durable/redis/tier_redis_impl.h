@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,6 +56,12 @@ class RedisTier : public DurableTier {
     bool with_record = false;  // that version's own; else of a mark
   };
 
+  // Where things are in Redis.
+  std::string Key(const char* name) const { return options_.keys + name; }
+  std::string ManifestKey(const std::string& id) const;
+  std::string PiecesPrefix(const std::string& id) const;
+  std::string CreatedKey(const SessionRecord& record) const;  // empty without a creation_key
+
   absl::StatusOr<Words> Run(Connection& connection, std::initializer_list<const char*> script,
                             const std::string& id, const Words& arguments);
   // On a connection of its own, for scripts that are answered at once.
@@ -90,6 +97,7 @@ class RedisTier : public DurableTier {
 
   const RedisTierOptions options_;
   int64_t budget_;  // constant after Open; 0: no limit, where Redis does not say what is free
+  std::optional<int64_t> free_;  // constant after Open
   RedisClient client_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.
@@ -102,11 +110,6 @@ class RedisTier : public DurableTier {
   int64_t found_corrupt_ = 0;
   Usage usage_;  // as Redis last said; not `corrupt`
 };
-
-// Where things are in Redis.
-std::string RedisManifestKey(const std::string& id);
-std::string RedisPiecesPrefix(const std::string& id);
-std::string RedisCreatedKey(const SessionRecord& record);  // empty without a creation_key
 
 std::string NewRedisToken();  // 16 random hexadecimal digits
 

@@ -66,7 +66,7 @@ absl::Status RedisTier::Put(const SessionRecord& record, int64_t version, int64_
   absl::StatusOr<Connection> connection = client_.Borrow();
   if (!connection.ok()) return connection.status();
   const std::string token = NewRedisToken();
-  const PieceLayout layout = {absl::StrCat(RedisPiecesPrefix(record.id), version, ":", token, ":"),
+  const PieceLayout layout = {absl::StrCat(PiecesPrefix(record.id), version, ":", token, ":"),
                               bytes, options_.piece_bytes};
   PieceWriter writer(&*connection, layout);
   absl::Status status = write([&](std::span<const std::byte> part) { return writer.Add(part); });
@@ -79,7 +79,7 @@ absl::Status RedisTier::Put(const SessionRecord& record, int64_t version, int64_
   arguments.insert(arguments.begin() + 5,
                    {ToJson(record).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
                     absl::StrCat(absl::ToUnixMicros(record.last_used)), place, kUncommittedSeconds,
-                    RedisCreatedKey(record), absl::StrCat(RedisNumber(*admitted, 2))});
+                    CreatedKey(record), absl::StrCat(RedisNumber(*admitted, 2))});
   const absl::StatusOr<Words> committed =
       Run(*connection, {kCommon, kAdmission, kCommit}, record.id, arguments);
   if (!committed.ok()) {
@@ -155,7 +155,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> RedisTier::Get(const std::string& id
   const absl::StatusOr<std::string> place = Locate(id, version);
   if (!place.ok()) return place.status();
   const std::vector<std::string> words = absl::StrSplit(*place, ' ');
-  const PieceLayout layout = {absl::StrCat(RedisPiecesPrefix(id), version, ":", words[0], ":"),
+  const PieceLayout layout = {absl::StrCat(PiecesPrefix(id), version, ":", words[0], ":"),
                               RedisNumber(words, 1), RedisNumber(words, 2)};
   return std::make_unique<PieceSource>(&client_, layout,
                                        [this, id, version, place = *place](int64_t piece) {
