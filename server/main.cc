@@ -14,6 +14,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/descriptors.h"
 #include "base/host_port.h"
@@ -111,6 +112,9 @@ absl::Status Run(const tvq::Flags& flags, tvq::ShutdownSignals& signals, tvq::Ha
 
   tvq::SessionFlags session_flags = flags.sessions;
   session_flags.options.host_bytes = memory->host;
+  session_flags.options.prefix_scope =
+      absl::StrCat(TVQ_VERSION, ", ", TVQ_BUILD, ", ", device->Describe(),
+                   flags.server.gate.api_key_file.empty() ? ", one owner" : ", keys");
   auto sessions = tvq::OpenSessions(engine->get(), session_flags);
   if (!sessions.ok()) return sessions.status();
 

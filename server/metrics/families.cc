@@ -222,6 +222,24 @@ void AddSessions(const SessionStats& sessions, Families& out) {
               sessions.prefix_hits);
   out.Counter("tvq_prefix_cache_misses_total", "Prompts that began with none.",
               sessions.prefix_misses);
+  const StoredPrefixStats& stored = sessions.stored_prefixes;
+  out.Gauge("tvq_stored_prefixes", "States of common prompts on the durable tier.",
+            static_cast<double>(stored.prefixes));
+  out.Gauge("tvq_stored_prefix_bytes", "Bytes that these take there.",
+            static_cast<double>(stored.bytes));
+  out.Gauge("tvq_stored_prefix_budget_bytes", "Bytes that they may take there.",
+            static_cast<double>(stored.budget_bytes));
+  out.Counter("tvq_stored_prefix_hits_total", "Prompts whose kept prefix was read there.",
+              stored.hits);
+  out.Counter("tvq_stored_prefix_writes_total", "States of common prompts that were stored.",
+              stored.writes);
+  out.Counter("tvq_stored_prefix_drops_total",
+              "Those that were not: too many waited, there was no room, or the tier was away.",
+              stored.drops);
+  out.Counter("tvq_stored_prefix_evictions_total", "Those that were removed to make room.",
+              stored.evictions);
+  out.Counter("tvq_stored_prefix_refused_total",
+              "Those that were damaged or of something else, and were removed.", stored.refused);
 }
 
 }  // namespace

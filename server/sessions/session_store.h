@@ -35,8 +35,13 @@ struct SessionOptions {
   int64_t max_bytes_per_owner = 0;     // of states, marks, transcripts, replies; 0: no limit
   int64_t max_snapshot_bytes = 0;      // of an import; 0: what the largest model needs, and more
   int64_t prefix_bytes = 0;            // of states of common prompts; 0: none are kept
+  int64_t stored_prefix_bytes = 0;     // of those on the durable tier; 0: none are stored
+  // What decides beside the model which stored states of common prompts are this server's own: what
+  // computes their bits, and who its owners are.
+  std::string prefix_scope;
   std::vector<std::string> shared_prompts;  // texts whose states every owner may use
-  // Told of every version that is lost, for people to read. Any thread; must not use the store.
+  // Told of every version and stored prefix that is lost, for people to read. Any thread; must not
+  // use the store.
   std::function<void(const std::string& message)> on_loss;
 };
 
@@ -151,11 +156,11 @@ class Lease {
 // engine's loop. Thread-safe.
 class SessionStore {
  public:
-  // `engine` must outlive the store; `durable` may be null: sessions then end with the process.
-  // Finds the sessions that are stored.
-  static absl::StatusOr<std::unique_ptr<SessionStore>> Open(Engine* engine,
-                                                            const SessionOptions& options,
-                                                            std::unique_ptr<DurableTier> durable);
+  // `engine` must outlive the store; `durable` may be null: sessions then end with the process. So
+  // do states of common prompts without `prefixes`, a tier for these alone. Finds what is stored.
+  static absl::StatusOr<std::unique_ptr<SessionStore>> Open(
+      Engine* engine, const SessionOptions& options, std::unique_ptr<DurableTier> durable,
+      std::unique_ptr<DurableTier> prefixes = nullptr);
   virtual ~SessionStore() = default;
 
   virtual absl::StatusOr<SessionView> Create(const std::string& owner,

@@ -212,6 +212,11 @@ void AddSessionFlags(flags::Command app, SessionFlags& sessions) {
   app.AddSizeSetting("--prefix-cache-bytes", options.prefix_bytes,
                      "States of prompts' beginnings that are kept; 0: none")
       .NotNegative();
+  app.AddSizeSetting(
+         "--prefix-disk-bytes", options.stored_prefix_bytes,
+         "Of those, states on the durable tier of beginnings that came again, for the next start "
+         "and other servers; at most a tenth of what is free there; 0: none")
+      .NotNegative();
   app.AddSetting("--shared-prompt-file", sessions.shared_prompt_files,
                  "File with a prompt whose states all keys may use; repeatable");
 }

@@ -56,6 +56,22 @@ absl::StatusOr<std::unique_ptr<DurableTier>> OpenTier(const SessionFlags& flags)
   return *std::move(disk);
 }
 
+// For states of common prompts, beside the sessions'. Null if none are stored.
+absl::StatusOr<std::unique_ptr<DurableTier>> OpenPrefixTier(const SessionFlags& flags) {
+  const int64_t bytes = flags.options.stored_prefix_bytes;
+  if (bytes == 0 || flags.options.prefix_bytes == 0) return nullptr;
+  if (!flags.redis.empty()) {
+    auto redis = OpenRedisTier(flags.redis, {.budget_bytes = bytes, .keys = "tvq:prefix:"});
+    if (!redis.ok()) return OfFlag("--redis", redis.status());
+    return redis;
+  }
+  if (flags.dir.empty()) return nullptr;
+  auto disk = DiskTier::Open(flags.dir + "/prefixes", bytes);
+  if (!disk.ok()) return OfFlag("--session-dir", disk.status());
+  for (const std::string& problem : (*disk)->problems()) spdlog::warn("{}", problem);
+  return *std::move(disk);
+}
+
 // Nothing if the file is wrong, of which the server has complained.
 std::optional<ApiKeys> KeysOf(const std::string& file) {
   auto keys = ApiKeys::Read(file, Pipes::kDoNotWait);
@@ -76,7 +92,9 @@ absl::StatusOr<std::unique_ptr<SessionStore>> OpenSessions(Engine* engine,
   options.on_loss = [](const std::string& message) { spdlog::warn("{}", message); };
   auto tier = OpenTier(flags);
   if (!tier.ok()) return tier.status();
-  auto store = SessionStore::Open(engine, options, *std::move(tier));
+  auto prefixes = OpenPrefixTier(flags);
+  if (!prefixes.ok()) return prefixes.status();
+  auto store = SessionStore::Open(engine, options, *std::move(tier), *std::move(prefixes));
   if (!store.ok()) return store.status();
   const size_t found = (*store)->Records().size();
   if (found > 0) spdlog::info("sessions found: {}", found);

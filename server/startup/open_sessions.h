@@ -19,7 +19,7 @@ struct SessionFlags {
   std::string redis;                             // URL; empty: none
   double ttl = 0;                                // seconds of the default time to live; 0: for ever
   std::vector<std::string> shared_prompt_files;  // each is one prompt, as it is
-  SessionOptions options;
+  SessionOptions options = {.stored_prefix_bytes = int64_t{1} << 30};
 };
 
 // Finds the sessions that are stored. Errors name the directory, the Redis or the file of prompts.

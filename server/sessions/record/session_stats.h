@@ -16,6 +16,20 @@ struct TierStats {
   int64_t budget_bytes = 0;
 };
 
+// Of states of common prompts on the durable tier.
+struct StoredPrefixStats {
+  int64_t prefixes = 0;
+  int64_t bytes = 0;
+  int64_t budget_bytes = 0;
+
+  // Totals since start.
+  int64_t hits = 0;  // prompts that began with a state that was read there
+  int64_t writes = 0;
+  int64_t drops = 0;      // not written: too much waited, there was no room, or the tier was away
+  int64_t evictions = 0;  // removed by this server to make room
+  int64_t refused = 0;    // found damaged or of something else, and removed
+};
+
 struct SessionStats {
   TierStats device;
   TierStats host;
@@ -36,6 +50,7 @@ struct SessionStats {
   int64_t lost = 0;      // versions not saved when another server took their session over
   int64_t prefix_hits = 0;
   int64_t prefix_misses = 0;
+  StoredPrefixStats stored_prefixes;
   Histogram state_restore;  // seconds until a state that was not on the device is there
   Histogram state_save;     // seconds to write a session to the durable tier
 };

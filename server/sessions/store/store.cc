@@ -47,13 +47,16 @@ int64_t LargestOf(const Model& model, int64_t empty, const DurableTier* durable)
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SessionStore>> SessionStore::Open(
-    Engine* engine, const SessionOptions& options, std::unique_ptr<DurableTier> durable) {
-  return Store::Open(engine, options, std::move(durable), [] { return absl::Now(); });
+    Engine* engine, const SessionOptions& options, std::unique_ptr<DurableTier> durable,
+    std::unique_ptr<DurableTier> prefixes) {
+  return Store::Open(
+      engine, options, std::move(durable), [] { return absl::Now(); }, std::move(prefixes));
 }
 
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(Engine* engine, const SessionOptions& options,
                                                    std::unique_ptr<DurableTier> durable,
-                                                   Clock clock) {
+                                                   Clock clock,
+                                                   std::unique_ptr<DurableTier> prefixes) {
   std::vector<int64_t> place_bytes;
   int64_t largest = 0;
   for (const ServedModel& served : engine->models()) {
@@ -67,6 +70,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(Engine* engine, const Session
   std::unique_ptr<Store> store(new Store(engine, options, std::move(durable), std::move(clock),
                                          capacity, std::move(place_bytes)));
   if (auto status = store->LoadStored(); !status.ok()) return status;
+  if (auto status = store->OpenPrefixes(std::move(prefixes)); !status.ok()) return status;
   store->ticker_.emplace(kTick, [s = store.get(), ticks = 0]() mutable {
     s->tiers_->Retry();
     if (++ticks % kTicksPerSweep != 0) return;
@@ -75,6 +79,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(Engine* engine, const Session
     s->DeleteExpired();
     s->UnloadParked();
     s->StoreOwed();
+    if (s->stored_prefixes_ != nullptr) s->stored_prefixes_->Sweep();
   });
   if (auto status = store->FeedSharedPrompts(); !status.ok()) return status;
   return store;
@@ -91,15 +96,13 @@ Store::Store(Engine* engine, const SessionOptions& options, std::unique_ptr<Dura
       tiers_(Tiers::Create({.engine = engine,
                             .host_bytes = options.host_bytes,
                             .durable = durable_.get(),
-                            .persist = [this](const std::string& id) { return Persist(id); }})),
-      prefixes_(options.prefix_bytes > 0
-                    ? std::make_shared<PrefixCache>(tiers_, options.prefix_bytes)
-                    : nullptr) {}
+                            .persist = [this](const std::string& id) { return Persist(id); }})) {}
 
 Store::~Store() {
   stopping_ = true;
   ticker_.reset();
   tiers_->Stop();
+  if (stored_prefixes_ != nullptr) stored_prefixes_->Stop();  // while what waits is in memory
 }
 
 std::vector<SessionRecord> Store::Records() const {
@@ -117,6 +120,7 @@ SessionStats Store::stats() const {
   }
   tiers_->AddStats(stats);
   if (prefixes_ != nullptr) prefixes_->AddStats(stats);
+  if (stored_prefixes_ != nullptr) stored_prefixes_->AddStats(stats);
   if (durable_ != nullptr) {
     const DurableTier::Usage usage = durable_->usage();
     stats.durable.state_bytes = usage.bytes;

@@ -21,6 +21,7 @@
 #include "base/ticker.h"
 #include "server/sessions/placement/capacity.h"
 #include "server/sessions/placement/prefix_cache.h"
+#include "server/sessions/placement/stored_prefixes.h"
 #include "server/sessions/placement/tiers.h"
 #include "server/sessions/session_store.h"
 #include "server/sessions/store/session.h"
@@ -41,9 +42,9 @@ class Store final : public SessionStore {
   using EntryPtr = std::shared_ptr<SessionEntry>;
   using Clock = std::function<absl::Time()>;  // wall time
 
-  static absl::StatusOr<std::unique_ptr<Store>> Open(Engine* engine, const SessionOptions& options,
-                                                     std::unique_ptr<DurableTier> durable,
-                                                     Clock clock);
+  static absl::StatusOr<std::unique_ptr<Store>> Open(
+      Engine* engine, const SessionOptions& options, std::unique_ptr<DurableTier> durable,
+      Clock clock, std::unique_ptr<DurableTier> prefixes = nullptr);
   ~Store() override;
 
   absl::StatusOr<SessionView> Create(const std::string& owner,
@@ -292,6 +293,7 @@ class Store final : public SessionStore {
   std::atomic<int> imports_waiting_ = 0;  // for room on the device
 
   // store_prefixes.cc
+  absl::Status OpenPrefixes(std::unique_ptr<DurableTier> tier);
   absl::Status FeedSharedPrompts();
 
   // store_sweep.cc
@@ -345,7 +347,9 @@ class Store final : public SessionStore {
   Capacity capacity_;                       // before whatever holds places
   const std::shared_ptr<Tiers> tiers_;
 
-  const std::shared_ptr<PrefixCache> prefixes_;  // null if none are kept
+  // Constant after Open. Null if none are stored, or kept.
+  std::unique_ptr<StoredPrefixes> stored_prefixes_;
+  std::shared_ptr<PrefixCache> prefixes_;
 
   mutable Mutex mutex_;
   SessionTable table_ ABSL_GUARDED_BY(mutex_);

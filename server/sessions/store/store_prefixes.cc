@@ -22,6 +22,23 @@ class DoneSink : public RequestSink {
 
 }  // namespace
 
+absl::Status Store::OpenPrefixes(std::unique_ptr<DurableTier> tier) {
+  if (options_.prefix_bytes == 0) return absl::OkStatus();
+  if (tier != nullptr) {
+    auto stored = StoredPrefixes::Open({.tiers = tiers_,
+                                        .tier = std::move(tier),
+                                        .max_bytes = options_.stored_prefix_bytes,
+                                        .ttl = options_.default_ttl,
+                                        .clock = clock_,
+                                        .on_loss = options_.on_loss});
+    if (!stored.ok()) return stored.status();
+    stored_prefixes_ = *std::move(stored);
+  }
+  prefixes_ = std::make_shared<PrefixCache>(tiers_, options_.prefix_bytes, stored_prefixes_.get(),
+                                            options_.prefix_scope);
+  return absl::OkStatus();
+}
+
 void Store::UsePrefixes(Request* request) {
   if (prefixes_ == nullptr || request->start) return;
   const auto index = ModelIndex(request->model);

@@ -40,6 +40,7 @@ TEST(FamiliesTest, TakesEachNumberToItsName) {
   snapshot.sessions->durable.sessions = 8;
   snapshot.sessions->host.state_bytes = 9;
   snapshot.sessions->prefix_hits = 10;
+  snapshot.sessions->stored_prefixes = {.bytes = 4096, .hits = 3, .evictions = 2};
   snapshot.models = {{"novels", 11, 12, 13, 16, 0.125, 17, 18}};
   snapshot.methods = {{"GenerationService/Generate", "OK", 14}};
   snapshot.rejections = {{"RATE_EXCEEDED", 15}};
@@ -57,6 +58,9 @@ TEST(FamiliesTest, TakesEachNumberToItsName) {
         "tvq_sessions{tier=\"durable\"} 8\n",
         "tvq_state_bytes{tier=\"host\"} 9\n",
         "tvq_prefix_cache_hits_total 10\n",
+        "tvq_stored_prefix_bytes 4096\n",
+        "tvq_stored_prefix_hits_total 3\n",
+        "tvq_stored_prefix_evictions_total 2\n",
         "tvq_model_bytes_per_session{model=\"novels\"} 11\n",
         "tvq_model_max_sessions{model=\"novels\"} 12\n",
         "tvq_model_sessions_in_use{model=\"novels\"} 13\n",

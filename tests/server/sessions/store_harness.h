@@ -62,9 +62,11 @@ struct StoreHarnessBase {
 
   // As a process does that was started, or killed and started again: a store writes nothing of its
   // own accord when it ends.
-  void Start(std::unique_ptr<DurableTier> durable) {
+  void Start(std::unique_ptr<DurableTier> durable,
+             std::unique_ptr<DurableTier> prefixes = nullptr) {
     store.reset();
-    auto opened = Store::Open(engine, options, std::move(durable), [this] { return clock.Now(); });
+    auto opened = Store::Open(
+        engine, options, std::move(durable), [this] { return clock.Now(); }, std::move(prefixes));
     ASSERT_TRUE(opened.ok()) << opened.status();
     store = *std::move(opened);
   }
