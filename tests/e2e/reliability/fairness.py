@@ -13,6 +13,7 @@ from server_process import wait_until
 
 FOR_EVER = 2**31 - 1  # tokens
 PROMPT = "It was late in the evening when"
+SHARE_STEPS = 100  # that a share of tokens is taken over, so that one more or less is a hundredth of it
 MOST_CHUNKS = 5  # of prompts, until a short one beside long ones of the same owner has its first token
 
 
@@ -194,7 +195,11 @@ def _beside_another_key_on_all_models(api, seconds, report):
         many = [stack.enter_context(_Streams(server, 64, bearer("a"), model=name)) for name in names]
         few = stack.enter_context(_Streams(server, 64, bearer("b")))
         before = [streams.tokens for streams in [few, *many]]
+        begin = time.monotonic()
         time.sleep(seconds)
+        # Tokens come by the step, 64 of them: on a slow machine few steps fit into the time.
+        wait_until(lambda: few.tokens - before[0] >= SHARE_STEPS * 64, f"key b has {SHARE_STEPS} tokens in each stream")
+        seconds = time.monotonic() - begin
         b, *a = [streams.tokens - begun for streams, begun in zip([few, *many], before)]
         share = b / (b + sum(a))
         # Of the device's time it has half, and its model an eighth more, of key a; the rows of that model's steps go by the
