@@ -133,13 +133,13 @@ void Tiers::Forget(Checkpoint& checkpoint) {
   WakeDevice();  // host memory may have the room now that it lacked
 }
 
-void Tiers::Hold(Checkpoint& checkpoint, StoredPlace at) {
+void Tiers::AddHolder(Checkpoint& checkpoint, StoredPlace at) {
   const MutexLock lock(&mutex_);
   if (checkpoint.device_ == nullptr && checkpoint.host_ == nullptr) std::abort();
   checkpoint.holders_.Add(std::move(at), /*stored=*/false);
 }
 
-void Tiers::LetGo(Checkpoint& checkpoint, const StoredPlace& at) {
+void Tiers::RemoveHolder(Checkpoint& checkpoint, const StoredPlace& at) {
   const MutexLock lock(&mutex_);
   checkpoint.holders_.Remove(at);
 }

@@ -74,8 +74,8 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
 
   // A session or mark is at the checkpoint, or is no more. A checkpoint that only the durable tier
   // has can take no further holder: BringToHost first, and keep the pin until it has it.
-  void Hold(Checkpoint& checkpoint, StoredPlace at);
-  void LetGo(Checkpoint& checkpoint, const StoredPlace& at);
+  void AddHolder(Checkpoint& checkpoint, StoredPlace at);
+  void RemoveHolder(Checkpoint& checkpoint, const StoredPlace& at);
   void SetStored(Checkpoint& checkpoint, const StoredPlace& at, bool stored = true);
   bool IsStored(const Checkpoint& checkpoint, const StoredPlace& at) const;
 

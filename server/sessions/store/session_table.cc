@@ -2,154 +2,119 @@
 
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "base/fair_share.h"
 #include "base/quoted.h"
 #include "base/refusal.h"
-#include "server/sessions/record/session_id.h"
 
 namespace tvq {
 namespace {
 
-// Of a page, about, so that an answer stays well below the 4 MiB that gRPC's clients take. One
-// session has less, with all the marks it may have.
-constexpr int64_t kMostPageBytes = int64_t{1} << 20;
-
-int64_t RecordBytes(const SessionContent& content) {
-  constexpr size_t kNumbers = 128, kMarkNumbers = 24;  // and ids
-  const SessionRecord& record = content.record;
-  size_t bytes = kNumbers + record.model.size() + record.label.size();
-  for (const KeptMark& mark : content.marks) bytes += mark.record.name.size() + kMarkNumbers;
-  return static_cast<int64_t>(bytes);
-}
+constexpr int64_t kShare = 15;  // an owner may have so many times what it leaves to others
 
 }  // namespace
 
-SessionTable::Age SessionTable::AgeOf(const SessionRecord& record) {
-  return {absl::ToUnixNanos(record.created), record.id};
-}
-
-SessionTable::End SessionTable::EndOf(const SessionEntry& entry) {
-  const SessionRecord& record = entry.content->record;
-  return {entry.last_used + record.ttl, record.id};
-}
-
-void SessionTable::Touch(SessionEntry& entry, absl::Time now) {
-  const bool known = by_end_.erase(EndOf(entry)) > 0;
-  entry.last_used = now;
-  if (known) by_end_.insert(EndOf(entry));
-}
-
-int64_t SessionTable::VisitEnded(absl::Time now, int64_t most, End* after,
-                                 const std::function<bool(const EntryPtr&)>& visit) const {
-  const auto first = by_end_.upper_bound(*after);
-  const auto over = [&](auto at) { return at != by_end_.end() && at->first <= now; };
-  int64_t shown = 0;
-  const auto show = [&](auto at) {
-    ++shown;
-    *after = *at;
-    return visit(Find(at->second)) && shown < most;
-  };
-  for (auto at = first; over(at); ++at) {
-    if (!show(at)) return shown;
+absl::StatusOr<EntryPtr> SessionTable::Find(const std::string& owner, const std::string& id) const {
+  EntryPtr entry = index.Find(id);
+  // Another owner's session looks exactly like one that does not exist. Whose session is lost with
+  // its record cannot be told: it is theirs who know the id, and has nothing to show.
+  if (entry == nullptr ||
+      (entry->content->record.owner != owner && !entry->content->record.owner_lost)) {
+    return Refused(Reason::kSessionUnknown, "session_id",
+                   absl::StrCat("there is no session ", Quoted(id)));
   }
-  for (auto at = by_end_.begin(); at != first && over(at); ++at) {
-    if (!show(at)) return shown;
+  return entry;
+}
+
+SessionView SessionTable::View(const SessionEntry& entry) const {
+  const SessionContent& content = *entry.content;
+  SessionView view{.record = entry.Record(), .bytes = places_.StateBytes(content)};
+  if (content.present.checkpoint != nullptr) {
+    view.tier = tiers_.Where(*content.present.checkpoint);
+  } else {
+    view.tier = entry.saved() ? Tier::kDurable : Tier::kHost;
   }
-  return shown;
+  return view;
 }
 
-void SessionTable::Insert(EntryPtr entry) {
-  const SessionRecord& record = entry->content->record;
-  by_owner_[record.owner].insert(AgeOf(record));
-  if (!record.creation_key.empty()) {
-    by_call_[{record.owner, record.parent_id, record.creation_key}].insert(AgeOf(record));
+absl::Status SessionTable::CheckCount(const std::string& owner, int64_t more) const {
+  const int64_t of_owner = context_.options.max_sessions_per_owner;
+  const int64_t limit = context_.options.max_sessions;
+  const int64_t all = index.size(), mine = index.CountOf(owner);
+  if (of_owner > 0 && mine + more > of_owner) {
+    return Refused(Reason::kSessionsFull, absl::StrCat("sessions: there are ", mine,
+                                                       " of this key, which may have ", of_owner));
   }
-  if (record.ttl != absl::InfiniteDuration()) by_end_.insert(EndOf(*entry));
-  const std::string id = record.id;
-  by_id_.emplace(id, std::move(entry));
+  if (limit == 0) return absl::OkStatus();
+  const FairShare share(limit, kShare);
+  const bool fair = owner.empty() ||
+                    (mine > 0 ? share.MayHave(mine + more, all + more) : share.MayBegin(more, all));
+  if (fair && all + more <= limit) return absl::OkStatus();
+  return Refused(
+      Reason::kSessionsFull,
+      absl::StrCat("sessions: there are ", all, ", ", mine, " of them this key's; ", more,
+                   " more would exceed ", all + more > limit ? "" : "its part of ", "the limit of ",
+                   limit, " (--max-sessions)",
+                   mine > 0 ? "; delete some of its own that are not needed" : "; try again"));
 }
 
-void SessionTable::Erase(const std::string& id) {
-  const auto found = by_id_.find(id);
-  if (found == by_id_.end()) return;
-  const SessionRecord& record = found->second->content->record;
-  const auto forget = [&](auto& index, const auto& key) {
-    const auto ages = index.find(key);
-    if (ages == index.end()) return;
-    ages->second.erase(AgeOf(record));
-    if (ages->second.empty()) index.erase(ages);
-  };
-  by_end_.erase(EndOf(*found->second));
-  forget(by_owner_, record.owner);
-  forget(by_call_, Call{record.owner, record.parent_id, record.creation_key});
-  by_id_.erase(found);
+void SessionTable::Count(const SessionEntry& entry, int64_t sign) {
+  if (entry.gone()) return;
+  if (entry.leased()) totals.leased += sign;
+  if (!entry.saved()) totals.unsaved += sign;
+  if (entry.content->present.checkpoint != nullptr) return;  // the tiers count it
+  (entry.saved() ? totals.durable : totals.host).sessions += sign;
 }
 
-SessionTable::EntryPtr SessionTable::Find(const std::string& id) const {
-  const auto found = by_id_.find(id);
-  return found == by_id_.end() ? nullptr : found->second;
+void SessionTable::Enlist(EntryPtr entry) {
+  Count(*entry, 1);
+  tiers_.MovePresent(nullptr, entry->content->present.checkpoint.get());
+  index.Insert(std::move(entry));
 }
 
-std::vector<SessionTable::EntryPtr> SessionTable::CreatedBy(const std::string& owner,
-                                                            const std::string& parent_id,
-                                                            const std::string& key) const {
-  std::vector<EntryPtr> entries;
-  const auto found = by_call_.find({owner, parent_id, key});
-  if (key.empty() || found == by_call_.end()) return entries;
-  for (const Age& age : found->second) entries.push_back(Find(age.second));
-  return entries;
-}
-
-int64_t SessionTable::CountOf(const std::string& owner) const {
-  const auto found = by_owner_.find(owner);
-  return found == by_owner_.end() ? 0 : static_cast<int64_t>(found->second.size());
-}
-
-absl::Status SessionTable::SetStart(const std::string& page_token, Search* search) {
-  if (page_token.empty()) return absl::OkStatus();
-  const std::pair<std::string, std::string> parts = absl::StrSplit(page_token, '_');
-  if (!absl::SimpleAtoi(parts.first, &search->after.first) || !IsSessionId(parts.second)) {
-    return Refused(
-        Reason::kValueInvalid, "page_token",
-        absl::StrCat("is ", Quoted(page_token), ", must be the next_page_token of a page"));
+void SessionTable::Drop(SessionEntry& entry) {
+  if (entry.gone()) return;
+  Recount(entry, [&] { entry.Move(EntryState::kGone); });
+  tiers_.MovePresent(entry.content->present.checkpoint.get(), nullptr);
+  if (dropped_) dropped_->insert(entry.content->record.id);
+  for (const auto& [checkpoint, at] : HoldersOf(*entry.content)) {
+    tiers_.RemoveHolder(*checkpoint, at);
   }
-  search->after.second = parts.second;
-  return absl::OkStatus();
+  index.Erase(entry.content->record.id);
 }
 
-std::vector<SessionTable::EntryPtr> SessionTable::Look(int64_t most, Search* search) const {
-  std::vector<EntryPtr> found;
-  const auto ages = by_owner_.find(search->owner);
-  if (ages == by_owner_.end()) {
-    search->done = true;
-    return found;
-  }
-  auto age = ages->second.upper_bound(search->after);
-  for (int64_t looks = 0; looks < most && age != ages->second.end(); ++looks, ++age) {
-    search->after = *age;
-    EntryPtr entry = Find(age->second);
-    const SessionRecord& record = entry->content->record;
-    const ListFilter& filter = search->filter;
-    if (!filter.model.empty() && record.model != filter.model) continue;
-    if (!filter.parent_id.empty() && record.parent_id != filter.parent_id) continue;
-    if (search->found == search->page_size || search->bytes >= kMostPageBytes) {
-      search->next_page_token = absl::StrCat(search->last.first, "_", search->last.second);
-      search->done = true;
-      return found;
-    }
-    ++search->found;
-    search->bytes += RecordBytes(*entry->content);
-    search->last = *age;
-    found.push_back(std::move(entry));
-  }
-  search->done = age == ages->second.end();
-  return found;
+void SessionTable::Take(SessionEntry& entry) {
+  Recount(entry, [&] {
+    entry.Move(entry.state() == EntryState::kForeign ? EntryState::kTaking : EntryState::kLeased);
+  });
 }
 
-void SessionTable::ForEach(const std::function<void(const EntryPtr&)>& visit) const {
-  for (const auto& [id, entry] : by_id_) visit(entry);
+void SessionTable::GiveBack(SessionEntry& entry) {
+  const MutexLock lock(&mutex);
+  if (entry.gone()) return;
+  Recount(entry, [&] {
+    entry.Move(entry.state() == EntryState::kTaking ? EntryState::kForeign : EntryState::kIdle);
+  });
+}
+
+void SessionTable::SetMade(SessionEntry& entry) {
+  Recount(entry, [&] { entry.Move(EntryState::kIdle); });
+}
+
+void SessionTable::SetPersisted(SessionEntry& entry, int64_t version) {
+  Recount(entry, [&] { entry.persisted_version = version; });
+}
+
+ContentPtr SessionTable::Install(SessionEntry& entry, ContentPtr next, const HolderChange& holders,
+                                 bool stored) {
+  for (const auto& [checkpoint, at] : holders.added) tiers_.AddHolder(*checkpoint, at);
+  if (stored) {
+    for (const auto& [checkpoint, at] : holders.after) tiers_.SetStored(*checkpoint, at);
+  }
+  for (const auto& [checkpoint, at] : holders.dropped) tiers_.RemoveHolder(*checkpoint, at);
+  tiers_.MovePresent(entry.content->present.checkpoint.get(), next->present.checkpoint.get());
+  Recount(entry, [&] { entry.content.swap(next); });
+  return next;
 }
 
 }  // namespace tvq

@@ -1,85 +1,89 @@
-// Finds sessions by id, by owner and by the call that made them.
+// The sessions of a server: found by id, by owner and by the call that made them, counted, and
+// moved from one state to the next.
 #ifndef TVQ_SERVER_SESSIONS_STORE_SESSION_TABLE_H_
 #define TVQ_SERVER_SESSIONS_STORE_SESSION_TABLE_H_
 
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
+#include <optional>
 #include <set>
 #include <string>
-#include <tuple>
-#include <unordered_map>
-#include <utility>
-#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
+#include "server/sessions/placement/tiers.h"
+#include "server/sessions/record/session_stats.h"
 #include "server/sessions/session_store.h"
-#include "server/sessions/store/session.h"
+#include "server/sessions/store/content.h"
+#include "server/sessions/store/context.h"
+#include "server/sessions/store/entry.h"
+#include "server/sessions/store/places.h"
+#include "server/sessions/store/session_index.h"
 
 namespace tvq {
 
-// Plain data: guarded by the store's mutex, no I/O.
+// One mutex guards it and every entry, with short sections: no state is copied, and no disk or
+// network waited for, while it is held. What takes long works on the immutable content of an entry
+// and is put into it at its end. Locks are taken in the order SessionEntry::saving, this one, those
+// of Tiers and Capacity. What is not marked otherwise locks by itself.
 class SessionTable {
  public:
-  using EntryPtr = std::shared_ptr<SessionEntry>;
+  SessionTable(const StoreContext& context, const Places& places, Tiers& tiers)
+      : context_(context), places_(places), tiers_(tiers) {}
 
-  // The id must be new.
-  void Insert(EntryPtr entry);
-  void Erase(const std::string& id);
+  mutable Mutex mutex;
+  SessionIndex index ABSL_GUARDED_BY(mutex);
+  // Since start; but `leased`, `unsaved` and the sessions without tokens, by place, are those of
+  // now.
+  SessionStats totals ABSL_GUARDED_BY(mutex);
 
-  // The session is used: its time-to-live begins anew.
-  void Touch(SessionEntry& entry, absl::Time now);
-  using End = std::pair<absl::Time, std::string>;  // of a time-to-live, id
-  // Shows sessions whose time-to-live is over at `now`: at most `most`, in the order of their ends,
-  // those behind `*after` first, then the others; until `visit` returns false. Sets `*after` to the
-  // last one shown, and returns how many were.
-  int64_t VisitEnded(absl::Time now, int64_t most, End* after,
-                     const std::function<bool(const EntryPtr&)>& visit) const;
+  // The session of this id. NOT_FOUND for another owner's, too.
+  absl::StatusOr<EntryPtr> Find(const std::string& owner, const std::string& id) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  SessionView View(const SessionEntry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // RESOURCE_EXHAUSTED unless the owner may have so many more.
+  absl::Status CheckCount(const std::string& owner, int64_t more) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
-  // Null if there is none, whoever's it is.
-  EntryPtr Find(const std::string& id) const;
-  // What a call with this idempotency key made: by Create and Import with an empty `parent_id`, by
-  // Fork with the parent's. Oldest first.
-  std::vector<EntryPtr> CreatedBy(const std::string& owner, const std::string& parent_id,
-                                  const std::string& key) const;
-  int64_t CountOf(const std::string& owner) const;
+  // Into the table and out of it.
+  void Enlist(EntryPtr entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void Drop(SessionEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // A call takes an entry that none has, and gives it back.
+  void Take(SessionEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void GiveBack(SessionEntry& entry);
+  // A call has made it.
+  void SetMade(SessionEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // 0: nothing of it is on the durable tier any more.
+  void SetPersisted(SessionEntry& entry, int64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Exchanges the content, and returns what was there, to be let go without the lock. `holders` is
+  // what that changes; `stored`: the durable tier has them.
+  ContentPtr Install(SessionEntry& entry, ContentPtr next, const HolderChange& holders, bool stored)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
-  using Age = std::pair<int64_t, std::string>;  // created (ns), id
-  // A look for up to `page_size` of the owner's sessions that the filter lets through, fewer if
-  // they have many marks, oldest first. It may go on after the table has changed.
-  struct Search {
-    std::string owner;
-    ListFilter filter;
-    int64_t page_size = 0;
-    Age after{INT64_MIN, ""};  // the last session that was looked at
-
-    int64_t found = 0;
-    int64_t bytes = 0;            // of the records of those
-    Age last;                     // of those
-    bool done = false;            // there are no more, or these are all that may be
-    std::string next_page_token;  // when it is done; empty: there are no more
-  };
-  // Sets where the search begins: after the session that the token names. INVALID_ARGUMENT for a
-  // token that is none.
-  static absl::Status SetStart(const std::string& page_token, Search* search);
-  // Looks at no more than `most` sessions; returns those found.
-  std::vector<EntryPtr> Look(int64_t most, Search* search) const;
-
-  // Every session, in no order. The table must not be changed meanwhile.
-  void ForEach(const std::function<void(const EntryPtr&)>& visit) const;
-  int64_t size() const { return static_cast<int64_t>(by_id_.size()); }
+  // Ids that are dropped between the two are remembered for WasDropped.
+  void WatchDrops() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { dropped_.emplace(); }
+  void ForgetDrops() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { dropped_.reset(); }
+  bool WasDropped(const std::string& id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return dropped_ && dropped_->contains(id);
+  }
 
  private:
-  using Call = std::tuple<std::string, std::string, std::string>;  // owner, parent, key
-  static Age AgeOf(const SessionRecord& record);
-  static End EndOf(const SessionEntry& entry);
+  // Adds what the totals count of an entry of the table, or takes it back with `sign` -1.
+  void Count(const SessionEntry& entry, int64_t sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Runs `change`, which changes what they count.
+  template <typename Change>
+  void Recount(const SessionEntry& entry, Change change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    Count(entry, -1);
+    change();
+    Count(entry, 1);
+  }
 
-  std::unordered_map<std::string, EntryPtr> by_id_;
-  std::map<std::string, std::set<Age>> by_owner_;
-  std::map<Call, std::set<Age>> by_call_;
-  std::set<End> by_end_;  // those that have one
+  const StoreContext& context_;
+  const Places& places_;
+  Tiers& tiers_;
+  std::optional<std::set<std::string>> dropped_ ABSL_GUARDED_BY(mutex);
 };
 
 }  // namespace tvq

@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/refusal.h"
 #include "server/sessions/snapshot/state_image.h"
+#include "server/sessions/store/session_lease.h"
 
 namespace tvq {
 namespace {
@@ -57,72 +59,125 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(Engine* engine, const Session
                                                    std::unique_ptr<DurableTier> durable,
                                                    Clock clock,
                                                    std::unique_ptr<DurableTier> prefixes) {
-  std::vector<int64_t> place_bytes;
+  std::vector<int64_t> empty_bytes;
   int64_t largest = 0;
   for (const ServedModel& served : engine->models()) {
     const auto bound = LargestStateImage(*served.model);
     if (!bound.ok()) return bound.status();
     if (auto status = CheckHostBytes(options, served.name, *bound); !status.ok()) return status;
-    place_bytes.push_back(*bound);
+    empty_bytes.push_back(*bound);
     largest = std::max(largest, LargestOf(*served.model, *bound, durable.get()));
   }
   const int64_t capacity = CapacityOf(options, durable.get(), largest);
   std::unique_ptr<Store> store(new Store(engine, options, std::move(durable), std::move(clock),
-                                         capacity, std::move(place_bytes)));
-  if (auto status = store->LoadStored(); !status.ok()) return status;
-  if (auto status = store->OpenPrefixes(std::move(prefixes)); !status.ok()) return status;
+                                         capacity, std::move(empty_bytes)));
+  if (auto status = store->loader_.LoadStored(); !status.ok()) return status;
+  if (auto status = store->common_prompts_.Open(std::move(prefixes)); !status.ok()) return status;
   store->ticker_.emplace(kTick, [s = store.get(), ticks = 0]() mutable {
     s->tiers_->Retry();
     if (++ticks % kTicksPerSweep != 0) return;
-    s->CheckInstance();
-    s->StoreUses();
-    s->DeleteExpired();
-    s->UnloadParked();
-    s->StoreOwed();
-    if (s->stored_prefixes_ != nullptr) s->stored_prefixes_->Sweep();
+    s->neighbours_.CheckInstance();
+    s->sweeper_.SaveUses();
+    s->sweeper_.DeleteExpired();
+    s->loader_.UnloadParked();
+    s->saver_.SaveOwed();
+    s->common_prompts_.Sweep();
   });
-  if (auto status = store->FeedSharedPrompts(); !status.ok()) return status;
+  if (auto status = store->common_prompts_.FeedShared(); !status.ok()) return status;
   return store;
 }
 
 Store::Store(Engine* engine, const SessionOptions& options, std::unique_ptr<DurableTier> durable,
-             Clock clock, int64_t capacity, std::vector<int64_t> place_bytes)
-    : engine_(engine),
-      options_(options),
-      durable_(std::move(durable)),
-      clock_(std::move(clock)),
-      place_bytes_(std::move(place_bytes)),
-      capacity_(capacity, options.max_bytes_per_owner, std::ranges::max(place_bytes_)),
+             Clock clock, int64_t capacity, std::vector<int64_t> empty_bytes)
+    : context_{.engine = engine,
+               .options = options,
+               .durable = std::move(durable),
+               .clock = std::move(clock)},
+      places_(context_, std::move(empty_bytes), capacity),
       tiers_(Tiers::Create({.engine = engine,
                             .host_bytes = options.host_bytes,
-                            .durable = durable_.get(),
-                            .persist = [this](const std::string& id) { return Persist(id); }})) {}
+                            .durable = context_.durable.get(),
+                            .persist = [this](const std::string& id) { return saver_.Save(id); }})),
+      common_prompts_(context_, *tiers_),
+      table_(context_, places_, *tiers_),
+      loader_(context_, places_, *tiers_, table_),
+      claims_(context_, *tiers_, table_, loader_),
+      neighbours_(context_, table_, loader_, claims_),
+      saver_(context_, *tiers_, table_, loader_, claims_),
+      leases_(context_, table_, loader_, claims_, saver_),
+      commits_(context_, places_, *tiers_, table_, saver_),
+      maker_(context_, places_, *tiers_, table_, saver_, neighbours_, commits_),
+      tree_(context_, places_, table_, loader_, claims_, leases_, commits_, maker_),
+      reader_(table_, loader_, claims_, neighbours_),
+      transfers_(context_, places_, *tiers_, loader_, reader_, maker_),
+      sweeper_(context_, table_, claims_, saver_) {}
 
 Store::~Store() {
-  stopping_ = true;
+  context_.stopping = true;
   ticker_.reset();
   tiers_->Stop();
-  if (stored_prefixes_ != nullptr) stored_prefixes_->Stop();  // while what waits is in memory
+  common_prompts_.Stop();  // while what waits is in memory
+}
+
+absl::StatusOr<SessionView> Store::Save(const SessionCall& call) {
+  if (context_.durable == nullptr) {
+    return Refused(
+        Reason::kDurabilityMissing,
+        "the server keeps sessions in memory alone, so that none can be saved: it must be started "
+        "with --session-dir or --redis; until then an export keeps a session elsewhere");
+  }
+  for (bool again = false;; again = true) {
+    const auto begun = leases_.Begin(call, CallKind::kSave);
+    if (!begun.ok()) return begun.status();
+    const auto status = saver_.SaveLeased(*begun->entry);
+    // The call began out of touch with the tier and has found out that another server has the
+    // session. Beginning once more tells what was lost by that, so that no later call has to.
+    if (absl::IsAborted(status) && !again) continue;
+    if (!status.ok()) return status;
+    const MutexLock lock(&table_.mutex);
+    return table_.View(*begun->entry);
+  }
+}
+
+absl::Status Store::Delete(const SessionCall& call) {
+  auto begun = leases_.Begin(call, CallKind::kDelete);
+  if (!begun.ok()) return begun.status();
+  if (auto status = saver_.Remove(*begun->entry); !status.ok()) return status;
+  const MutexLock lock(&table_.mutex);
+  ++table_.totals.deleted;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Lease>> Store::Acquire(const SessionCall& call) {
+  auto begun = leases_.Begin(call, CallKind::kCompute);
+  if (!begun.ok()) return begun.status();
+  if (begun->reply) begun->lease.reset();
+  SessionRecord record;
+  {
+    const MutexLock lock(&table_.mutex);
+    record = begun->entry->Record();
+  }
+  const SessionLease::Parts parts{context_, places_, *tiers_, loader_, commits_};
+  return std::make_unique<SessionLease>(parts, call, *std::move(begun), std::move(record));
 }
 
 std::vector<SessionRecord> Store::Records() const {
   std::vector<SessionRecord> records;
-  const MutexLock lock(&mutex_);
-  table_.ForEach([&](const EntryPtr& entry) { records.push_back(entry->Record()); });
+  const MutexLock lock(&table_.mutex);
+  table_.index.ForEach([&](const EntryPtr& entry) { records.push_back(entry->Record()); });
   return records;
 }
 
 SessionStats Store::stats() const {
   SessionStats stats;
   {
-    const MutexLock lock(&mutex_);
-    stats = totals_;
+    const MutexLock lock(&table_.mutex);
+    stats = table_.totals;
   }
   tiers_->AddStats(stats);
-  if (prefixes_ != nullptr) prefixes_->AddStats(stats);
-  if (stored_prefixes_ != nullptr) stored_prefixes_->AddStats(stats);
-  if (durable_ != nullptr) {
-    const DurableTier::Usage usage = durable_->usage();
+  common_prompts_.AddStats(stats);
+  if (context_.durable != nullptr) {
+    const DurableTier::Usage usage = context_.durable->usage();
     stats.durable.state_bytes = usage.bytes;
     stats.durable.budget_bytes = usage.budget;
     stats.corrupt += usage.corrupt;

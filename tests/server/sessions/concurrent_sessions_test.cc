@@ -132,7 +132,7 @@ TEST(ConcurrentSessionsTest, KeepsEveryClientsSessions) {
         const SessionStats stats = h.store->stats();
         EXPECT_LE(stats.device.state_bytes, stats.device.budget_bytes);
         h.store->List("owner 1", {}, 0, "").status().IgnoreError();
-        h.store->DeleteExpired();
+        h.store->sweeper().DeleteExpired();
       }
     });
     for (std::thread& thread : threads) thread.join();

@@ -315,10 +315,10 @@ TEST(DurableSessionsTest, ForgetsWhatACallLoadedAndDidNotChange) {
   {
     const auto lease = h.store->Acquire(call);
     ASSERT_TRUE(lease.ok()) << lease.status();
-    EXPECT_EQ(h.store->UnloadParked(), 0) << "somebody works on it";
+    EXPECT_EQ(h.store->loader().UnloadParked(), 0) << "somebody works on it";
   }
-  EXPECT_EQ(h.store->UnloadParked(), 1);
-  EXPECT_EQ(h.store->UnloadParked(), 0);
+  EXPECT_EQ(h.store->loader().UnloadParked(), 1);
+  EXPECT_EQ(h.store->loader().UnloadParked(), 0);
   h.ExpectHolds(call, "text");
 }
 
@@ -330,11 +330,11 @@ TEST(DurableSessionsTest, RefusesACallForAnotherVersionBeforeItLoads) {
   h.Restart();
   call.expected_version = 1;
   EXPECT_EQ(h.store->Acquire(call).status().code(), absl::StatusCode::kAborted);
-  EXPECT_EQ(h.store->UnloadParked(), 0);
+  EXPECT_EQ(h.store->loader().UnloadParked(), 0);
   // Whether it is the retry of one that was answered, only the stored session says.
   call.idempotency_key = "k";
   EXPECT_EQ(h.store->Acquire(call).status().code(), absl::StatusCode::kAborted);
-  EXPECT_EQ(h.store->UnloadParked(), 1);
+  EXPECT_EQ(h.store->loader().UnloadParked(), 1);
 }
 
 TEST(DurableSessionsTest, LeavesSessionsOfOtherModelsStored) {
@@ -374,19 +374,19 @@ TEST(DurableSessionsTest, DeletesWhatIsNotUsed) {
   ASSERT_TRUE(h.store->Save(call).ok());
   ASSERT_TRUE(h.store->Save({.id = forever}).ok());
   h.clock.Advance(absl::Minutes(59));
-  EXPECT_EQ(h.store->DeleteExpired(), 0);
+  EXPECT_EQ(h.store->sweeper().DeleteExpired(), 0);
   h.Restart();
   {
     const auto lease = h.store->Acquire(call);
     h.clock.Advance(absl::Hours(2));
-    EXPECT_EQ(h.store->DeleteExpired(), 0) << "somebody works on it";
+    EXPECT_EQ(h.store->sweeper().DeleteExpired(), 0) << "somebody works on it";
     ASSERT_TRUE((*lease)->Commit(*h.Compute((*lease)->Start(), "!"), "").ok());
   }
-  EXPECT_EQ(h.store->DeleteExpired(), 0) << "used just now";
+  EXPECT_EQ(h.store->sweeper().DeleteExpired(), 0) << "used just now";
   h.clock.Advance(-absl::Hours(10));
-  EXPECT_EQ(h.store->DeleteExpired(), 0) << "a clock that goes back deletes nothing";
+  EXPECT_EQ(h.store->sweeper().DeleteExpired(), 0) << "a clock that goes back deletes nothing";
   h.clock.Advance(absl::Hours(11));
-  EXPECT_EQ(h.store->DeleteExpired(), 1);
+  EXPECT_EQ(h.store->sweeper().DeleteExpired(), 1);
   EXPECT_EQ(h.store->stats().expired, 1);
   EXPECT_EQ(h.store->Get("", call.id).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(h.disk->sessions.size(), 1u);
@@ -405,7 +405,7 @@ TEST(DurableSessionsTest, OneThatCannotBeDeletedDoesNotKeepTheOthers) {
                                                    : absl::OkStatus();
   };
   h.clock.Advance(absl::Hours(5));
-  h.store->DeleteExpired();
+  h.store->sweeper().DeleteExpired();
   EXPECT_GE(deletes, 5) << "one sweep tries all";
 }
 
@@ -416,7 +416,7 @@ TEST(DurableSessionsTest, ExpiresAfterARestartToo) {
   h.store.reset();
   h.clock.Advance(absl::Hours(1));
   h.Restart();
-  EXPECT_EQ(h.store->DeleteExpired(), 1);
+  EXPECT_EQ(h.store->sweeper().DeleteExpired(), 1);
 }
 
 TEST(DurableSessionsTest, AnEndOfTheServerDoesNotShortenTheLifeOfWhatWasUsed) {
@@ -431,9 +431,9 @@ TEST(DurableSessionsTest, AnEndOfTheServerDoesNotShortenTheLifeOfWhatWasUsed) {
   EXPECT_EQ(h.disk->puts, puts) << "no copy of the state for that";
   h.Restart();
   h.clock.Advance(absl::Minutes(50));
-  EXPECT_EQ(h.store->DeleteExpired(), 0);
+  EXPECT_EQ(h.store->sweeper().DeleteExpired(), 0);
   h.clock.Advance(absl::Minutes(10));
-  EXPECT_EQ(h.store->DeleteExpired(), 1);
+  EXPECT_EQ(h.store->sweeper().DeleteExpired(), 1);
 }
 
 TEST(DurableSessionsTest, EndsManySessionsBitByBit) {
@@ -442,7 +442,7 @@ TEST(DurableSessionsTest, EndsManySessionsBitByBit) {
   h.clock.Advance(absl::Hours(1));
   // The ticker may take its share.
   int64_t most = 0;
-  for (int i = 0; i < 10; ++i) most = std::max(most, h.store->DeleteExpired());
+  for (int i = 0; i < 10; ++i) most = std::max(most, h.store->sweeper().DeleteExpired());
   EXPECT_LE(most, 256);
   EXPECT_EQ(h.store->stats().expired, 600);
 }
@@ -453,7 +453,7 @@ TEST(DurableSessionsTest, EndsAllAtOnceThatOnlyMemoryHas) {
   h.clock.Advance(absl::Hours(1));
   // The ticker may do its share.
   for (int i = 0; i < 3 && h.store->stats().expired < 1500; ++i) {
-    h.store->DeleteExpired();
+    h.store->sweeper().DeleteExpired();
     absl::SleepFor(absl::Milliseconds(100));
   }
   EXPECT_EQ(h.store->stats().expired, 1500);

@@ -46,7 +46,7 @@ TEST_F(FailingSharedTierTest, MakesSessionsInMemoryWhileTheTierIsAway) {
   const auto kept = s.a.store->Create("", {.durability = Durability::kDisk}).status();
   EXPECT_TRUE(absl::IsUnavailable(kept)) << kept;
   disk->fail = nullptr;
-  s.a.store->StoreOwed();
+  s.a.store->saver().SaveOwed();
   s.b.ExpectHolds(call, "live");
 }
 

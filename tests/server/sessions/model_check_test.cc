@@ -75,7 +75,7 @@ class Check {
   void Step() {
     const int kind = Draw(1000);
     if (kind < 3) return Crash();
-    if (kind % 10 == 0) h_.store->UnloadParked();
+    if (kind % 10 == 0) h_.store->loader().UnloadParked();
     if (kind < 8) {
       failing_ = Draw(2) != 0;
       return;

@@ -139,17 +139,17 @@ TEST_P(SharedTierTest, DoesNotExpireWhatAnotherServerUses) {
   s.Restart(s.b);
   s.Advance(absl::Minutes(50));
   ASSERT_TRUE(s.a.Append(call, "used").ok());
-  s.a.store->StoreUses();
+  s.a.store->sweeper().SaveUses();
   s.Advance(absl::Minutes(20));
-  EXPECT_EQ(s.b.store->DeleteExpired(), 1) << "the other one";
+  EXPECT_EQ(s.b.store->sweeper().DeleteExpired(), 1) << "the other one";
   EXPECT_EQ(s.b.store->Get("", idle.id).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(s.a.store->Get("", idle.id).status().code(), absl::StatusCode::kNotFound);
   s.a.ExpectHolds(call, "used");
   ASSERT_TRUE(s.a.store->Save(call).ok());
   s.Advance(absl::Minutes(59));
-  EXPECT_EQ(s.b.store->DeleteExpired(), 0);
+  EXPECT_EQ(s.b.store->sweeper().DeleteExpired(), 0);
   s.Advance(absl::Minutes(5));
-  EXPECT_EQ(s.b.store->DeleteExpired(), 1);
+  EXPECT_EQ(s.b.store->sweeper().DeleteExpired(), 1);
   EXPECT_EQ(s.a.store->Get("", call.id).status().code(), absl::StatusCode::kNotFound);
 }
 
@@ -159,10 +159,10 @@ TEST_P(SharedTierTest, WaitsALittleBeforeItEndsAnothersSession) {
                              s.a.Create({.ttl = absl::Hours(1), .durability = Durability::kDisk})};
   s.Restart(s.b);
   s.Advance(absl::Hours(1));
-  EXPECT_EQ(s.b.store->DeleteExpired(), 0);
+  EXPECT_EQ(s.b.store->sweeper().DeleteExpired(), 0);
   EXPECT_TRUE(s.b.store->Get("", call.id).ok());
   s.Advance(absl::Minutes(2));
-  EXPECT_EQ(s.b.store->DeleteExpired(), 1);
+  EXPECT_EQ(s.b.store->sweeper().DeleteExpired(), 1);
 }
 
 TEST_P(SharedTierTest, ACallUnderWayIsAUse) {
@@ -173,8 +173,8 @@ TEST_P(SharedTierTest, ACallUnderWayIsAUse) {
   ASSERT_TRUE(lease.ok()) << lease.status();
   for (int i = 0; i < 4; ++i) {
     s.Advance(absl::Minutes(30));
-    s.a.store->StoreUses();
-    EXPECT_EQ(s.b.store->DeleteExpired(), 0);
+    s.a.store->sweeper().SaveUses();
+    EXPECT_EQ(s.b.store->sweeper().DeleteExpired(), 0);
   }
   EXPECT_TRUE((*lease)->Commit(*s.a.Compute((*lease)->Start(), "slow"), "").ok());
 }
@@ -195,10 +195,10 @@ TEST_P(SharedTierTest, TellsOnceThatAVersionIsLost) {
     if (how == kFlush) {
       EXPECT_EQ(s.a.store->Flush(std::chrono::steady_clock::now() + std::chrono::seconds(60)), 1);
     } else if (how == kUse) {
-      s.a.store->StoreUses();
+      s.a.store->sweeper().SaveUses();
     } else if (how == kExpiry) {
       s.a.clock.Advance(absl::Hours(1));
-      EXPECT_EQ(s.a.store->DeleteExpired(), 0);
+      EXPECT_EQ(s.a.store->sweeper().DeleteExpired(), 0);
       s.a.clock.Advance(-absl::Hours(1));
     }
     EXPECT_TRUE(how == kCall || s.a.store->stats().unsaved == 0);
@@ -328,10 +328,10 @@ TEST_P(SharedTierTest, NoticesThatTheTierLostItsData) {
   const SessionCall call{.id = s.a.Create()};
   ASSERT_TRUE(s.a.Append(call, "text").ok());
   ASSERT_TRUE(s.a.store->Save(call).ok());
-  s.a.store->CheckInstance();
+  s.a.store->neighbours().CheckInstance();
   EXPECT_EQ(s.a.store->stats().unsaved, 0);
   storage_->LoseAll();
-  s.a.store->CheckInstance();
+  s.a.store->neighbours().CheckInstance();
   EXPECT_EQ(s.a.store->stats().unsaved, 1);
   EXPECT_EQ(s.a.store->Flush(std::chrono::steady_clock::now() + std::chrono::seconds(60)), 0);
   s.b.ExpectHolds(call, "text");
@@ -345,13 +345,13 @@ TEST_P(SharedTierTest, StoresNoHalfOfWhatTheTierLost) {
     ASSERT_TRUE(s.a.store->Save(call).ok());
     s.Restart(s.a);
     ASSERT_TRUE(s.a.store->Acquire(call).ok());
-    while (s.a.store->UnloadParked() > 0) {
+    while (s.a.store->loader().UnloadParked() > 0) {
     }
     ASSERT_TRUE(s.a.store->Export(call, {}).ok());
     EXPECT_EQ(s.a.store->Get("", call.id)->tier, Tier::kHost);
-    s.a.store->CheckInstance();
+    s.a.store->neighbours().CheckInstance();
     storage_->LoseAll();
-    s.a.store->CheckInstance();
+    s.a.store->neighbours().CheckInstance();
     EXPECT_EQ(s.a.store->Flush(std::chrono::steady_clock::now() + std::chrono::seconds(60)), 1);
     EXPECT_TRUE(absl::IsNotFound(s.b.store->Get("", call.id).status()));
     EXPECT_TRUE(absl::IsDataLoss(s.a.store->Save(call).status()));
@@ -373,9 +373,9 @@ TEST_P(SharedTierTest, SavesMarksAgainThatTheTierLost) {
   ASSERT_TRUE(s.a.store->Save(call).ok());
   const auto fork = s.a.store->Fork(call, {.mark = "here"});
   ASSERT_TRUE(fork.ok()) << fork.status();
-  s.a.store->CheckInstance();
+  s.a.store->neighbours().CheckInstance();
   storage_->LoseAll();
-  s.a.store->CheckInstance();
+  s.a.store->neighbours().CheckInstance();
   const auto saved = s.a.store->Save(call);
   ASSERT_TRUE(saved.ok()) << saved.status();
   s.Restart(s.a);

@@ -28,7 +28,7 @@ TEST(SharedMemoryTierTest, ForgetsItsClaimOfWhatAnotherServerTookOverAndDeleted)
     if (expires) a.clock.Advance(absl::Hours(2));
     const auto over = [&] {
       if (expires) {
-        a.store->DeleteExpired();
+        a.store->sweeper().DeleteExpired();
         return !claims.RemembersClaim(call.id);
       }
       return a.store->List("", {}, 0, "")->sessions.empty();

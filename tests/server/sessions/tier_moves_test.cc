@@ -103,8 +103,8 @@ TEST(TierMovesTest, StoresWhatHostMemoryCannotHold) {
   // The last ones may still be on their way.
   EXPECT_TRUE(Eventually([&] { return h.store->stats().durable.sessions >= 40; }));
   EXPECT_TRUE(Eventually([&] {
-    h.store->UnloadParked();
-    return h.store->UnloadParked() == 0;
+    h.store->loader().UnloadParked();
+    return h.store->loader().UnloadParked() == 0;
   }));
   for (size_t i = 0; i < calls.size(); ++i) h.ExpectHolds(calls[i], TextOf(i));
   // What was stored on the way out is there after a crash.
@@ -184,7 +184,7 @@ TEST(TierMovesTest, StoresTheOthersWhereOneCannotBeStored) {
       auto checkpoint = tiers->Add(0, *std::move(next));
       const std::lock_guard lock(mutex);
       checkpoints[std::to_string(i)] = checkpoint;
-      tiers->Hold(*checkpoint, {std::to_string(i), 1});
+      tiers->AddHolder(*checkpoint, {std::to_string(i), 1});
     }
     EXPECT_NE(tiers->Where(*checkpoints["0"]), Tier::kDurable);
     EXPECT_EQ(tiers->Where(*checkpoints["1"]), Tier::kDurable);

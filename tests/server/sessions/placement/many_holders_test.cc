@@ -28,10 +28,10 @@ TEST(ManyHoldersTest, ComeAndGoEachInAFewSteps) {
   ASSERT_TRUE(next.ok()) << next.status();
   auto checkpoint = tiers->Add(0, *std::move(next));
   const auto place = [](int i) { return StoredPlace{"session " + std::to_string(i), 1}; };
-  for (int i = 0; i < kHolders; ++i) tiers->Hold(*checkpoint, place(i));
+  for (int i = 0; i < kHolders; ++i) tiers->AddHolder(*checkpoint, place(i));
   for (int i = 0; i < kHolders; ++i) tiers->SetStored(*checkpoint, place(i));
   for (int i = 0; i < kHolders; ++i) ASSERT_TRUE(tiers->IsStored(*checkpoint, place(i))) << i;
-  for (int i = kHolders - 1; i >= 0; --i) tiers->LetGo(*checkpoint, place(i));
+  for (int i = kHolders - 1; i >= 0; --i) tiers->RemoveHolder(*checkpoint, place(i));
   EXPECT_FALSE(tiers->IsStored(*checkpoint, place(0)));
   tiers->Stop();
 }
@@ -61,7 +61,7 @@ TEST(ManyHoldersTest, AreToldInPiecesWhenTheirStateLeavesMemory) {
     for (int i = 0; i < kHolders; ++i) {
       const std::string id = of + std::to_string(i);
       for (const int64_t version : {1, 2}) {  // of a session and of its mark
-        tiers->Hold(*parked.back(), {id, version});
+        tiers->AddHolder(*parked.back(), {id, version});
         tiers->SetStored(*parked.back(), {id, version});
       }
       if (of != "c") expected.insert(id);
@@ -95,7 +95,7 @@ TEST(ManyHoldersTest, AreNotAllAskedForACopy) {
   ASSERT_TRUE(next.ok()) << next.status();
   auto checkpoint = tiers->Add(0, *std::move(next));
   for (int i = 0; i < 100; ++i) {
-    tiers->Hold(*checkpoint, {std::to_string(i), 1});
+    tiers->AddHolder(*checkpoint, {std::to_string(i), 1});
     tiers->SetStored(*checkpoint, {std::to_string(i), 1});
   }
   ASSERT_TRUE(Park(h, [&] { return tiers->Where(*checkpoint) == Tier::kDurable; }));

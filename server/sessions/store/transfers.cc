@@ -1,4 +1,5 @@
-// Snapshots in and out.
+#include "server/sessions/store/transfers.h"
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -14,7 +15,8 @@
 #include "server/sessions/snapshot/snapshot.h"
 #include "server/sessions/snapshot/state_image.h"
 #include "server/sessions/snapshot/transfer.h"
-#include "server/sessions/store/store.h"
+#include "server/sessions/store/call_checks.h"
+#include "server/sessions/store/saver.h"
 
 namespace tvq {
 namespace {
@@ -108,8 +110,8 @@ absl::StatusOr<SnapshotHead> ReadHead(const Blob& blob, ByteSource* source) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Export(const SessionCall& call,
-                                                              const ExportRoom& room) {
+absl::StatusOr<std::unique_ptr<SnapshotStream>> Transfers::Export(const SessionCall& call,
+                                                                  const ExportRoom& room) {
   std::unique_ptr<SnapshotStream> stream;
   const auto read = [&](const SessionContent& content, const SessionView& view) {
     auto opened = OpenExport(call, content, view.record, room);
@@ -117,83 +119,80 @@ absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Export(const SessionCall&
     stream = *std::move(opened);
     return absl::OkStatus();
   };
-  if (auto status = ReadCommitted(call.owner, call.id, read); !status.ok()) return status;
+  if (auto status = reader_.ReadCommitted(call.owner, call.id, read); !status.ok()) return status;
   return stream;
 }
 
-absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::OpenExport(const SessionCall& call,
-                                                                  const SessionContent& content,
-                                                                  SessionRecord record,
-                                                                  const ExportRoom& room) {
+absl::StatusOr<std::unique_ptr<SnapshotStream>> Transfers::OpenExport(const SessionCall& call,
+                                                                      const SessionContent& content,
+                                                                      SessionRecord record,
+                                                                      const ExportRoom& room) {
   if (!content.model) return NotServed(record);
   if (auto status = CheckVersion(call, record); !status.ok()) return status;
   record.marks.clear();
-  return Snapshot(content, record, content.present, content.replies, room);
-}
-
-absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::Snapshot(const SessionContent& content,
-                                                                const SessionRecord& record,
-                                                                Moment moment, Replies replies,
-                                                                const ExportRoom& room) {
-  const ModelInfo& info = model(*content.model).info();
+  Version version = content.present;
+  Replies replies = content.replies;
+  const ModelInfo& info = context_.model(*content.model).info();
   const int64_t ids = record.has_transcript ? record.position : 0;
   const int64_t image_bytes =
-      moment.checkpoint != nullptr ? moment.checkpoint->image_bytes() : StateImageBytes(info, {});
+      version.checkpoint != nullptr ? version.checkpoint->image_bytes() : StateImageBytes(info, {});
   const auto ask = [&room](int64_t kept, int64_t rest) {
     return room ? room(kept, kept + rest) : absl::OkStatus();
   };
   const int64_t known = ids * int64_t{sizeof(int32_t)} + replies.bytes();
   if (auto status = ask(known, image_bytes); !status.ok()) return status;
-  if (auto status = Load(content, record.version, moment, &replies); !status.ok()) return status;
+  if (auto status = loader_.Load(content, record.version, version, &replies); !status.ok()) {
+    return status;
+  }
   Tiers::ImageReader image{StateImageBytes(info, {}), NewImageSource(info, {})};
-  if (moment.checkpoint != nullptr) {
-    auto opened = tiers_->OpenImage(moment.checkpoint);
+  if (version.checkpoint != nullptr) {
+    auto opened = tiers_.OpenImage(version.checkpoint);
     if (!opened.ok()) return opened.status();
     image = *std::move(opened);
   }
-  const SnapshotHead head = Head(record, record.version, moment, replies, image.bytes);
+  const SnapshotHead head = HeadOfSnapshot(record, record.version, version, replies, image.bytes);
   if (auto status = ask(SnapshotHeadBytes(head), image.bytes); !status.ok()) return status;
   return NewSnapshotStream(head, std::move(image.source));
 }
 
-int64_t Store::max_upload_bytes() const {
-  if (options_.max_snapshot_bytes > 0) return options_.max_snapshot_bytes;
+int64_t Transfers::max_upload_bytes() const {
+  if (context_.options.max_snapshot_bytes > 0) return context_.options.max_snapshot_bytes;
   int64_t largest = 0;
-  for (size_t i = 0; i < place_bytes_.size(); ++i) {
-    if (!model(i).info().predicts) continue;  // there are no snapshots of its states
-    const int64_t growth =
-        std::min(model(i).LargestStateBytes() - model(i).StateBytes(0), kMostUploadGrowth);
-    largest = std::max(largest, place_bytes_[i] + growth);
+  for (size_t i = 0; i < context_.engine->models().size(); ++i) {
+    if (!context_.model(i).info().predicts) continue;  // there are no snapshots of its states
+    const int64_t growth = std::min(
+        context_.model(i).LargestStateBytes() - context_.model(i).StateBytes(0), kMostUploadGrowth);
+    largest = std::max(largest, places_.EmptyBytes(i) + growth);
   }
   return largest + kSnapshotSlack;
 }
 
-std::unique_ptr<SnapshotUpload> Store::NewUpload() {
+std::unique_ptr<SnapshotUpload> Transfers::NewUpload() const {
   return std::make_unique<BlobUpload>(max_upload_bytes());
 }
 
-absl::StatusOr<Store::Uploaded> Store::Open(const std::string& model_name, const Blob& blob,
-                                            ByteSource* source) {
+absl::StatusOr<Transfers::Uploaded> Transfers::Open(const std::string& model_name, const Blob& blob,
+                                                    ByteSource* source) {
   auto head = ReadHead(blob, source);
   if (!head.ok()) return head.status();
   // Without a name: the model that the snapshot names, or else any that it fits.
   std::vector<size_t> models;
-  if (const auto index = ModelIndex(model_name); index.ok()) {
+  if (const auto index = context_.ModelIndex(model_name); index.ok()) {
     models = {*index};
   } else if (!model_name.empty()) {
     return index.status();
   } else {
-    models.resize(engine_->models().size());
+    models.resize(context_.engine->models().size());
     std::iota(models.begin(), models.end(), size_t{0});
-    if (const auto named = ModelIndex(head->record.model); named.ok()) {
+    if (const auto named = context_.ModelIndex(head->record.model); named.ok()) {
       std::swap(models.front(), models[*named]);
     }
   }
   return Uploaded{*std::move(head), std::move(models)};
 }
 
-absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
-                                            std::unique_ptr<SnapshotUpload> upload) {
+absl::StatusOr<Transfers::Checked> Transfers::Check(const std::string& model_name,
+                                                    std::unique_ptr<SnapshotUpload> upload) {
   const auto blob = static_cast<BlobUpload*>(upload.get())->Finish();
   const auto first = NewSource(blob);
   auto opened = Open(model_name, *blob, first.get());
@@ -201,7 +200,7 @@ absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
   SnapshotHead& head = opened->head;
   absl::Status status;
   for (const size_t index : opened->models) {
-    const ServedModel& served = engine_->models()[index];
+    const ServedModel& served = context_.engine->models()[index];
     const auto source = NewSource(blob, head.read_bytes);
     auto image = OpenSnapshotState(head, source.get(), served.model->info());
     status = image.ok() ? CheckState(*image, *served.model) : image.status();
@@ -211,8 +210,8 @@ absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
     if (image->position() == 0 && image->pending().empty()) {
       return checked;
     }
-    auto share = ReserveOnDevice(engine_->budget(), served.model->StateBytes(image->position()),
-                                 imports_waiting_);
+    auto share = ReserveOnDevice(context_.engine->budget(),
+                                 served.model->StateBytes(image->position()), imports_waiting_);
     if (!share.ok()) return share.status();
     auto state = served.model->NewState();
     if (!state.ok()) return state.status();
@@ -223,44 +222,45 @@ absl::StatusOr<Store::Checked> Store::Check(const std::string& model_name,
     return checked;
   }
   // Of what it was tried with, the last.
-  const ServedModel& tried = engine_->models()[opened->models.back()];
+  const ServedModel& tried = context_.engine->models()[opened->models.back()];
   return Refused(
       Reason::kSnapshotForeign,
       absl::StrCat(status.message(), "; it was tried with the model ", Quoted(tried.name),
                    ", and the snapshot says that it is of ", Quoted(head.record.model)));
 }
 
-absl::StatusOr<SessionContent> Store::ContentOf(Checked checked) {
+absl::StatusOr<SessionContent> Transfers::ContentOf(Checked checked) {
   SessionContent content;
   content.model = checked.model;
   content.record = checked.head.record;
-  content.record.model = engine_->models()[checked.model].name;
+  content.record.model = context_.engine->models()[checked.model].name;
   content.record.marks.clear();
-  Moment moment;
-  if (checked.state) moment.checkpoint = tiers_->Add(checked.model, *std::move(checked.state));
-  if (content.record.has_transcript) moment.tokens.Append(checked.head.transcript);
-  auto present = NewMoment(content, moment, content.record.position);
+  Version version;
+  if (checked.state) version.checkpoint = tiers_.Add(checked.model, *std::move(checked.state));
+  if (content.record.has_transcript) version.tokens.Append(checked.head.transcript);
+  auto present = maker_.NewVersion(content, version, content.record.position);
   if (!present.ok()) return present.status();
   content.present = *std::move(present);
   return content;
 }
 
-absl::StatusOr<SessionView> Store::Import(const std::string& owner, const CreateOptions& options,
-                                          std::unique_ptr<SnapshotUpload> upload) {
+absl::StatusOr<SessionView> Transfers::Import(const std::string& owner,
+                                              const CreateOptions& options,
+                                              std::unique_ptr<SnapshotUpload> upload) {
   if (auto status = CheckNaming(options.label, options.ttl, options.idempotency_key);
       !status.ok()) {
     return status;
   }
-  if (auto status = CheckDurability(options.durability); !status.ok()) return status;
+  if (auto status = context_.CheckDurability(options.durability); !status.ok()) return status;
   const std::string asked = AskedBy(CallKind::kImport, options.request_hash);
-  const auto made =
-      Made({.owner = owner, .creation_key = options.idempotency_key, .creation_asked = asked},
-           options.durability);
+  const auto made = maker_.Made(
+      {.owner = owner, .creation_key = options.idempotency_key, .creation_asked = asked},
+      options.durability);
   if (!made.ok()) return made.status();
   if (!made->empty()) return made->front();
   auto checked = Check(options.model, std::move(upload));
   if (!checked.ok()) return checked.status();
-  if (!options.keep_transcript.value_or(options_.keep_transcript)) {
+  if (!options.keep_transcript.value_or(context_.options.keep_transcript)) {
     checked->head.record.has_transcript = false;
   } else if (options.keep_transcript.has_value() && !checked->head.record.has_transcript) {
     return Refused(Reason::kValuesConflict, "keep_transcript", "the snapshot has no transcript");
@@ -275,33 +275,34 @@ absl::StatusOr<SessionView> Store::Import(const std::string& owner, const Create
                      .model = from.model,
                      .label = options.label,
                      .position = from.position,
-                     .created = clock_(),
-                     .ttl = options.ttl.value_or(options_.default_ttl),
+                     .created = context_.clock(),
+                     .ttl = options.ttl.value_or(context_.options.default_ttl),
                      .has_transcript = from.has_transcript,
                      .add_special_tokens = add_special_tokens,
                      .answer_end = from.answer_end,
                      .creation_key = options.idempotency_key,
                      .creation_asked = asked};
-  return Insert(NewEntry(*std::move(content)), options.durability);
+  return maker_.Make(*std::move(content), options.durability);
 }
 
-absl::StatusOr<std::optional<StartPoint>> Store::StartFrom(const std::string& model_name,
-                                                           std::unique_ptr<SnapshotUpload> upload) {
-  const auto index = ModelIndex(model_name);
+absl::StatusOr<std::optional<StartPoint>> Transfers::StartFrom(
+    const std::string& model_name, std::unique_ptr<SnapshotUpload> upload) {
+  const auto index = context_.ModelIndex(model_name);
   if (!index.ok()) return index.status();
   const auto blob = static_cast<BlobUpload*>(upload.get())->Finish();
   const auto bytes = NewSource(blob);
   const auto head = ReadHead(*blob, bytes.get());
   if (!head.ok()) return head.status();
-  const ModelInfo& info = model(*index).info();
+  const ModelInfo& info = context_.model(*index).info();
   auto image = OpenSnapshotState(*head, bytes.get(), info);
   if (!image.ok()) return image.status();
-  if (auto fits = CheckState(*image, model(*index)); !fits.ok()) return fits;
+  if (auto fits = CheckState(*image, context_.model(*index)); !fits.ok()) return fits;
   CheckpointHead found = HeadOf(*image);
   if (found.position == 0 && found.pending.empty()) return std::nullopt;
   // The state itself is checked while the request's is filled.
   std::shared_ptr<StateSource> source;
-  if (found.position > 0) source = std::make_shared<UploadSource>(tiers_, blob, info);
+  if (found.position > 0)
+    source = std::make_shared<UploadSource>(tiers_.shared_from_this(), blob, info);
   return StartPoint{.source = std::move(source),
                     .position = found.position,
                     .pending = std::move(found.pending),
@@ -309,21 +310,21 @@ absl::StatusOr<std::optional<StartPoint>> Store::StartFrom(const std::string& mo
                     .answer_end = head->record.answer_end};
 }
 
-absl::StatusOr<std::unique_ptr<SnapshotStream>> Store::ToSnapshot(const std::string& model_name,
-                                                                  Continuation end) {
-  const auto index = ModelIndex(model_name);
+absl::StatusOr<std::unique_ptr<SnapshotStream>> Transfers::ToSnapshot(const std::string& model_name,
+                                                                      Continuation end) {
+  const auto index = context_.ModelIndex(model_name);
   if (!index.ok()) return index.status();
-  const absl::Time now = clock_();
+  const absl::Time now = context_.clock();
   SessionRecord record{
       .id = NewSessionId(),
-      .model = engine_->models()[*index].name,
+      .model = context_.engine->models()[*index].name,
       .position = end.held.state->position() + static_cast<int64_t>(end.pending.size()),
       .created = now,
       .last_used = now,
       .answer_end = end.answer_end};
-  const ModelInfo& info = model(*index).info();
+  const ModelInfo& info = context_.model(*index).info();
   const int64_t bytes = StateImageBytes(info, StateContentOf(end));
-  return NewSnapshotStream(Head(record, record.version, {}, {}, bytes),
+  return NewSnapshotStream(HeadOfSnapshot(record, record.version, {}, {}, bytes),
                            NewImageSource(info, std::move(end)));
 }
 

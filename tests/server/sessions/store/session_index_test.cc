@@ -1,4 +1,4 @@
-#include "server/sessions/store/session_table.h"
+#include "server/sessions/store/session_index.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class EndedSessionsTest : public testing::Test {
     for (int64_t second = 1; second <= 5; ++second) {
       auto content = std::make_shared<SessionContent>();
       content->record = {.id = std::to_string(second), .ttl = absl::Seconds(second)};
-      auto entry = std::make_shared<SessionEntry>();
+      auto entry = std::make_shared<SessionEntry>(EntryState::kIdle);
       entry->content = std::move(content);
       entry->last_used = At(0);
       table_.Insert(std::move(entry));
@@ -36,11 +36,10 @@ class EndedSessionsTest : public testing::Test {
   // The ids that are shown; the visit ends at `last`.
   std::vector<std::string> Visit(int64_t most, const std::string& last = "") {
     std::vector<std::string> shown;
-    const int64_t count =
-        table_.VisitEnded(now_, most, &after_, [&](const SessionTable::EntryPtr& entry) {
-          shown.push_back(entry->content->record.id);
-          return shown.back() != last;
-        });
+    const int64_t count = table_.VisitEnded(now_, most, &after_, [&](const EntryPtr& entry) {
+      shown.push_back(entry->content->record.id);
+      return shown.back() != last;
+    });
     EXPECT_EQ(count, static_cast<int64_t>(shown.size()));
     if (!shown.empty()) {
       EXPECT_EQ(after_.second, shown.back());
@@ -48,9 +47,9 @@ class EndedSessionsTest : public testing::Test {
     return shown;
   }
 
-  SessionTable table_;
+  SessionIndex table_;
   absl::Time now_ = At(4);
-  SessionTable::End after_;
+  SessionIndex::End after_;
 };
 
 TEST_F(EndedSessionsTest, AreVisitedInTurnsWithoutTheOthers) {

@@ -1,4 +1,4 @@
-#include "server/sessions/store/session.h"
+#include "server/sessions/store/content.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,9 +19,9 @@ namespace {
 using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 
-class ChangeOfHoldsTest : public testing::Test {
+class ChangeOfHoldersTest : public testing::Test {
  protected:
-  ~ChangeOfHoldsTest() override { tiers_->Stop(); }
+  ~ChangeOfHoldersTest() override { tiers_->Stop(); }
 
   std::shared_ptr<Checkpoint> NewCheckpoint() {
     auto next = h_.Compute(std::nullopt, "text");
@@ -38,7 +38,7 @@ class ChangeOfHoldsTest : public testing::Test {
   }
   static void Mark(SessionContent& content, int64_t version, std::shared_ptr<Checkpoint> at) {
     KeptMark mark{.record = {.name = std::to_string(version), .version = version}};
-    mark.moment.checkpoint = std::move(at);
+    mark.kept.checkpoint = std::move(at);
     content.marks.push_back(std::move(mark));
   }
 
@@ -47,7 +47,7 @@ class ChangeOfHoldsTest : public testing::Test {
       Tiers::Create({.engine = h_.engine, .host_bytes = 1'000'000});
 };
 
-TEST_F(ChangeOfHoldsTest, IsWhatOneHasAndTheOtherHasNot) {
+TEST_F(ChangeOfHoldersTest, IsWhatOneHasAndTheOtherHasNot) {
   const auto a = NewCheckpoint(), b = NewCheckpoint(), c = NewCheckpoint();
   SessionContent before = Content(5, b);
   Mark(before, 2, a);
@@ -55,30 +55,30 @@ TEST_F(ChangeOfHoldsTest, IsWhatOneHasAndTheOtherHasNot) {
   SessionContent after = Content(6, c);
   Mark(after, 5, b);
   Mark(after, 2, a);
-  HoldsChange change = ChangeOfHolds(before, after);
-  EXPECT_THAT(change.after, UnorderedElementsAre(HeldPlace{c, {"s", 6}}, HeldPlace{b, {"s", 5}},
-                                                 HeldPlace{a, {"s", 2}}));
-  EXPECT_THAT(change.added, ElementsAre(HeldPlace{c, {"s", 6}}));
-  EXPECT_THAT(change.dropped, ElementsAre(HeldPlace{a, {"s", 3}}));
+  HolderChange change = ChangeOfHolders(before, after);
+  EXPECT_THAT(change.after,
+              UnorderedElementsAre(Holder{c, {"s", 6}}, Holder{b, {"s", 5}}, Holder{a, {"s", 2}}));
+  EXPECT_THAT(change.added, ElementsAre(Holder{c, {"s", 6}}));
+  EXPECT_THAT(change.dropped, ElementsAre(Holder{a, {"s", 3}}));
   // The same state under another version is held anew.
-  change = ChangeOfHolds(before, Content(6, b));
-  EXPECT_THAT(change.added, ElementsAre(HeldPlace{b, {"s", 6}}));
-  EXPECT_THAT(change.dropped, UnorderedElementsAre(HeldPlace{b, {"s", 5}}, HeldPlace{a, {"s", 2}},
-                                                   HeldPlace{a, {"s", 3}}));
+  change = ChangeOfHolders(before, Content(6, b));
+  EXPECT_THAT(change.added, ElementsAre(Holder{b, {"s", 6}}));
+  EXPECT_THAT(change.dropped,
+              UnorderedElementsAre(Holder{b, {"s", 5}}, Holder{a, {"s", 2}}, Holder{a, {"s", 3}}));
 }
 
 // To compare each with each would take minutes.
-TEST_F(ChangeOfHoldsTest, OfManyMarksTakesAFewStepsEach) {
+TEST_F(ChangeOfHoldersTest, OfManyMarksTakesAFewStepsEach) {
   constexpr int64_t kMarks = 300'000;
   const auto at = NewCheckpoint();
   SessionContent before = Content(kMarks + 1, at);
   for (int64_t version = 1; version <= kMarks; ++version) Mark(before, version, at);
   SessionContent after = before;
   ++after.record.version;
-  const HoldsChange change = ChangeOfHolds(before, after);
+  const HolderChange change = ChangeOfHolders(before, after);
   EXPECT_EQ(std::ssize(change.after), kMarks + 1);
-  EXPECT_THAT(change.added, ElementsAre(HeldPlace{at, {"s", kMarks + 2}}));
-  EXPECT_THAT(change.dropped, ElementsAre(HeldPlace{at, {"s", kMarks + 1}}));
+  EXPECT_THAT(change.added, ElementsAre(Holder{at, {"s", kMarks + 2}}));
+  EXPECT_THAT(change.dropped, ElementsAre(Holder{at, {"s", kMarks + 1}}));
 }
 
 }  // namespace

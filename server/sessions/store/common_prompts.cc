@@ -1,10 +1,11 @@
-// States of common prompts.
+#include "server/sessions/store/common_prompts.h"
+
 #include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "models/runtime/begin_id.h"
-#include "server/sessions/store/store.h"
+#include "server/sessions/placement/prefix_cache.h"
 
 namespace tvq {
 namespace {
@@ -22,32 +23,32 @@ class DoneSink : public RequestSink {
 
 }  // namespace
 
-absl::Status Store::OpenPrefixes(std::unique_ptr<DurableTier> tier) {
-  if (options_.prefix_bytes == 0) return absl::OkStatus();
+absl::Status CommonPrompts::Open(std::unique_ptr<DurableTier> tier) {
+  if (context_.options.prefix_bytes == 0) return absl::OkStatus();
   if (tier != nullptr) {
-    auto stored = StoredPrefixes::Open({.tiers = tiers_,
+    auto stored = StoredPrefixes::Open({.tiers = tiers_.shared_from_this(),
                                         .tier = std::move(tier),
-                                        .max_bytes = options_.stored_prefix_bytes,
-                                        .ttl = options_.default_ttl,
-                                        .clock = clock_,
-                                        .on_loss = options_.on_loss});
+                                        .max_bytes = context_.options.stored_prefix_bytes,
+                                        .ttl = context_.options.default_ttl,
+                                        .clock = context_.clock,
+                                        .on_loss = context_.options.on_loss});
     if (!stored.ok()) return stored.status();
-    stored_prefixes_ = *std::move(stored);
+    stored_ = *std::move(stored);
   }
-  prefixes_ = std::make_shared<PrefixCache>(tiers_, options_.prefix_bytes, stored_prefixes_.get(),
-                                            options_.prefix_scope);
+  cache_ = std::make_shared<PrefixCache>(tiers_.shared_from_this(), context_.options.prefix_bytes,
+                                         stored_.get(), context_.options.prefix_scope);
   return absl::OkStatus();
 }
 
-void Store::UsePrefixes(Request* request) {
-  if (prefixes_ == nullptr || request->start) return;
-  const auto index = ModelIndex(request->model);
+void CommonPrompts::Use(Request* request) {
+  if (cache_ == nullptr || request->start) return;
+  const auto index = context_.ModelIndex(request->model);
   // The engine says what is wrong with the request.
-  if (index.ok()) prefixes_->Use(*request, *index, model(*index));
+  if (index.ok()) cache_->Use(*request, *index, context_.model(*index));
 }
 
-absl::Status Store::FeedSharedPrompts() {
-  if (prefixes_ == nullptr && !options_.shared_prompts.empty()) {
+absl::Status CommonPrompts::FeedShared() {
+  if (cache_ == nullptr && !context_.options.shared_prompts.empty()) {
     return absl::InvalidArgumentError(
         "--prefix-cache-bytes: is 0, must be above it with --shared-prompt-file");
   }
@@ -56,9 +57,9 @@ absl::Status Store::FeedSharedPrompts() {
                                                    served.name, "\" cannot read number ", index + 1,
                                                    ", which every model must: ", why));
   };
-  for (size_t i = 0; i < options_.shared_prompts.size(); ++i) {
-    const std::string& text = options_.shared_prompts[i];
-    for (const ServedModel& served : engine_->models()) {
+  for (size_t i = 0; i < context_.options.shared_prompts.size(); ++i) {
+    const std::string& text = context_.options.shared_prompts[i];
+    for (const ServedModel& served : context_.engine->models()) {
       if (!served.model->info().predicts) continue;
       auto prompt = served.model->tokenizer().Encode(text);
       if (!prompt.ok()) return wrong(i, served, std::string(prompt.status().message()));
@@ -72,13 +73,26 @@ absl::Status Store::FeedSharedPrompts() {
                       .prompt = *std::move(prompt),
                       .prompt_field = "--shared-prompt-file",
                       .sink = sink};
-      UsePrefixes(&request);
-      const auto handle = engine_->Submit(std::move(request));
+      Use(&request);
+      const auto handle = context_.engine->Submit(std::move(request));
       const auto status = handle.ok() ? sink->Wait() : handle.status();
       if (!status.ok()) return status;
     }
   }
   return absl::OkStatus();
+}
+
+void CommonPrompts::Sweep() {
+  if (stored_ != nullptr) stored_->Sweep();
+}
+
+void CommonPrompts::Stop() {
+  if (stored_ != nullptr) stored_->Stop();
+}
+
+void CommonPrompts::AddStats(SessionStats& stats) const {
+  if (cache_ != nullptr) cache_->AddStats(stats);
+  if (stored_ != nullptr) stored_->AddStats(stats);
 }
 
 }  // namespace tvq

@@ -1,8 +1,11 @@
-// What is done for sessions that no client calls: they end when their time is over.
-#include <algorithm>
-#include <utility>
+#include "server/sessions/store/sweeper.h"
 
-#include "server/sessions/store/store.h"
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "server/sessions/store/leases.h"
 
 namespace tvq {
 namespace {
@@ -23,106 +26,90 @@ absl::Duration Grace(absl::Duration ttl) { return UseInterval(ttl) + absl::Secon
 
 bool IsOver(const SessionEntry& entry, absl::Time now) {
   const absl::Duration ttl = entry.content->record.ttl;
-  if (entry.leased || ttl == absl::InfiniteDuration()) return false;
+  if (entry.leased() || ttl == absl::InfiniteDuration()) return false;
   const absl::Time end = entry.last_used + ttl;
-  return entry.claimed ? end <= now : end + Grace(ttl) <= now;
+  return entry.foreign() ? end + Grace(ttl) <= now : end <= now;
 }
 
 }  // namespace
 
-absl::Status Store::StoreUse(SessionEntry& entry, absl::Time used) {
-  std::string id;
-  {
-    const MutexLock lock(&mutex_);
-    id = entry.content->record.id;
-  }
-  const auto status = durable_->Touch(id, used);
-  if (absl::IsAborted(status)) {
-    const MutexLock saving(&entry.saving);
-    GiveUpIfOvertaken(entry);
-  }
-  if (!status.ok() && !absl::IsNotFound(status)) return status;
-  const MutexLock lock(&mutex_);
-  entry.stored_use = std::max(entry.stored_use, used);
-  return status;
-}
-
-void Store::StoreUses() {
-  if (!shares_storage()) return;
+void Sweeper::SaveUses() {
+  if (!context_.shares_storage()) return;
   std::vector<std::pair<EntryPtr, absl::Time>> used;
-  const absl::Time now = clock_();
+  const absl::Time now = context_.clock();
   {
-    const MutexLock lock(&mutex_);
-    table_.ForEach([&](const EntryPtr& entry) {
+    const MutexLock lock(&table_.mutex);
+    table_.index.ForEach([&](const EntryPtr& entry) {
       const absl::Duration ttl = entry->content->record.ttl;
-      if (used.size() == kAtOnce || !entry->claimed || entry->persisted_version == 0) return;
-      const absl::Time last = entry->leased ? now : entry->last_used;  // a long call is a use
+      if (used.size() == kAtOnce || entry->foreign() || entry->persisted_version == 0) return;
+      const absl::Time last = entry->leased() ? now : entry->last_used;  // a long call is a use
       if (ttl == absl::InfiniteDuration() || last - entry->stored_use < UseInterval(ttl)) return;
       used.emplace_back(entry, last);
     });
   }
   for (const auto& [entry, last] : used) {
-    if (stopping_) return;
-    if (absl::IsUnavailable(StoreUse(*entry, last))) return;
+    if (context_.stopping) return;
+    if (absl::IsUnavailable(saver_.SaveUse(*entry, last))) return;
   }
 }
 
-absl::StatusOr<bool> Store::ExpireUnclaimed(SessionEntry& entry, absl::Time now) {
+absl::StatusOr<bool> Sweeper::ExpireForeign(SessionEntry& entry, absl::Time now) {
   const SessionRecord& known = entry.content->record;  // leased, so it stays
   const absl::Duration left = known.ttl + Grace(known.ttl);
-  const auto deleted = durable_->DeleteUnused(known.id, now - left);
+  const auto deleted = context_.durable->DeleteUnused(known.id, now - left);
   if (!deleted.ok()) return deleted.status();
-  const auto record = durable_->Find(known.id);
-  const MutexLock lock(&mutex_);
+  const auto record = context_.durable->Find(known.id);
+  const MutexLock lock(&table_.mutex);
   if (absl::IsNotFound(record.status())) {
-    if (!entry.deleted) Drop(entry);
-    durable_->ForgetClaim(known.id);
+    table_.Drop(entry);
+    context_.durable->ForgetClaim(known.id);
   } else if (record.ok()) {
-    table_.Touch(entry, record->last_used);
+    table_.index.Touch(entry, record->last_used);
   }
   return *deleted;
 }
 
-absl::StatusOr<bool> Store::Expire(const EntryPtr& entry, absl::Time now) {
+absl::StatusOr<bool> Sweeper::Expire(const EntryPtr& entry, absl::Time now) {
+  bool foreign = false;
   {
-    const MutexLock lock(&mutex_);
-    if (entry->deleted || !IsOver(*entry, now)) return false;
-    const Recount recount(this, *entry);
-    entry->leased = true;
+    const MutexLock lock(&table_.mutex);
+    if (entry->gone() || !IsOver(*entry, now)) return false;
+    foreign = entry->foreign();
+    table_.Take(*entry);
   }
   absl::Status status;
   {
-    const Hold hold(this, entry);
-    if (!entry->claimed) return ExpireUnclaimed(*entry, now);
-    status = Remove(*entry);
+    const EntryLease lease(table_, entry);
+    if (foreign) return ExpireForeign(*entry, now);
+    status = saver_.Remove(*entry);
   }
   if (absl::IsAborted(status)) {
     const MutexLock saving(&entry->saving);
-    GiveUpIfOvertaken(*entry);
+    claims_.GiveUpIfOvertaken(*entry);
   }
   if (!status.ok()) return status;
   return true;
 }
 
-int64_t Store::DeleteExpired() {
-  const absl::Time now = clock_();
+int64_t Sweeper::DeleteExpired() {
+  const absl::Time now = context_.clock();
   int64_t deleted = 0;
   size_t stored = 0;  // of those that were over, where the durable tier is asked
   int64_t shown = kLooksAtOnce;
   bool begun = false, wrapped = false, around = false;
-  SessionTable::End first;
+  SessionIndex::End first;
   for (int64_t looks = 0; looks < kMostLooks && shown == kLooksAtOnce && !around; looks += shown) {
     std::vector<EntryPtr> over;
     {
-      const MutexLock lock(&mutex_);
+      const MutexLock lock(&table_.mutex);
       if (!begun) first = swept_;
       begun = true;
-      const SessionTable::End before = swept_;
+      const SessionIndex::End before = swept_;
       // Others each time, so that what cannot be deleted does not keep the rest waiting.
-      shown = table_.VisitEnded(now, kLooksAtOnce, &swept_, [&](const EntryPtr& entry) {
+      shown = table_.index.VisitEnded(now, kLooksAtOnce, &swept_, [&](const EntryPtr& entry) {
         if (!IsOver(*entry, now)) return true;
         over.push_back(entry);
-        if (entry->may_be_stored || !entry->claimed) ++stored;
+        if (entry->may_be_stored || entry->foreign()) ++stored;
         return stored < kAtOnce;
       });
       // Those that are past their end and stay are looked at once.
@@ -130,14 +117,14 @@ int64_t Store::DeleteExpired() {
       around = wrapped && swept_ >= first;
     }
     for (const EntryPtr& entry : over) {
-      if (stopping_) return deleted;
+      if (context_.stopping) return deleted;
       const auto expired = Expire(entry, now);
       // A tier elsewhere is away. On a disk it may be the files of this one that are in trouble.
-      if (shares_storage() && absl::IsUnavailable(expired.status())) return deleted;
+      if (context_.shares_storage() && absl::IsUnavailable(expired.status())) return deleted;
       if (!expired.ok() || !*expired) continue;
       ++deleted;
-      const MutexLock lock(&mutex_);
-      ++totals_.expired;
+      const MutexLock lock(&table_.mutex);
+      ++table_.totals.expired;
     }
     if (stored >= kAtOnce) break;
   }
