@@ -40,10 +40,10 @@ struct EngineCase {
   // others' kernels are the models' tests'.
   bool stand_in() const { return device.name == "cuda_stand_in"; }
   // Those of which the continuations meet a thousand interleavings: a state of pages, one of rings,
-  // one of both, and those of recurrent layers.
+  // one of both, and one of recurrent layers and pages.
   bool thorough() const {
     return device.name == "cpu" &&
-           (kind == "qwen3" || ((converted || recurrent != nullptr) && dtype == DType::kFloat32));
+           (kind == "qwen3" || ((converted || kind == "qwen3_5") && dtype == DType::kFloat32));
   }
   bool drafts() const { return device.name == "cpu" && kind != "linear_transformer"; }
 };

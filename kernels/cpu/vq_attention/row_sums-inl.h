@@ -120,9 +120,10 @@ HWY_INLINE void AddColumnsOfHeads(D d, const RowSums<T>& s, const T* const* row,
 }
 
 // out[h] += sum over rows [first, first + kRows) in order, of weight * row. Meanwhile prefetches
-// the rows that are `ahead` rows further on, line by line.
+// the rows that are `ahead` rows further on, line by line. Inlined it would be there ten times, and
+// with a sanitizer compile for minutes.
 template <int kRows, typename T>
-HWY_INLINE void AddRows(const RowSums<T>& s, int64_t first, int64_t ahead) {
+HWY_NOINLINE void AddRows(const RowSums<T>& s, int64_t first, int64_t ahead) {
   constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
   const T* row[kRows];
   const T* next[kRows];
