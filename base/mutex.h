@@ -44,6 +44,8 @@ class Changed {
     lock.release();
   }
   void Notify() { condition_.notify_all(); }
+  // Enough where each of those that wait would do.
+  void NotifyOne() { condition_.notify_one(); }
 
  private:
   std::condition_variable condition_;

@@ -17,7 +17,7 @@
 #include "base/quoted.h"
 #include "base/refusal.h"
 #include "client/gateway/api/answer.h"
-#include "client/gateway/openai/json_text.h"
+#include "client/gateway/bodies/json_text.h"
 #include "client/gateway/static_files.h"
 
 namespace tvq::gateway {

@@ -7,14 +7,14 @@
 #include <string>
 #include <string_view>
 
-#include "client/gateway/openai/chat_answer.h"
-#include "client/gateway/openai/chat_request.h"
-#include "client/gateway/openai/completions_answer.h"
-#include "client/gateway/openai/completions_request.h"
-#include "client/gateway/openai/embeddings.h"
-#include "client/gateway/openai/errors.h"
-#include "client/gateway/openai/json_text.h"
-#include "client/gateway/openai/session_requests.h"
+#include "client/gateway/bodies/chat_answer.h"
+#include "client/gateway/bodies/chat_request.h"
+#include "client/gateway/bodies/completions_answer.h"
+#include "client/gateway/bodies/completions_request.h"
+#include "client/gateway/bodies/embeddings.h"
+#include "client/gateway/bodies/errors.h"
+#include "client/gateway/bodies/json_text.h"
+#include "client/gateway/bodies/session_requests.h"
 
 namespace tvq::gateway {
 namespace {

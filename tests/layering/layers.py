@@ -87,9 +87,9 @@ ALLOWED = {
     "client/cli/line": [],
     "client/cli": ["client/cli/line", "client/cpp", "client/chat", "client/json", "proto"],
     "client/gateway/http": [],
-    "client/gateway/openai": ["client/chat", "proto"],
+    "client/gateway/bodies": ["client/chat", "proto"],
     "client/gateway/upstream": ["client/cpp", "client/gateway/http", "proto"],
-    "client/gateway": ["client/gateway/http", "client/gateway/openai", "client/gateway/upstream", "client/cpp",
+    "client/gateway": ["client/gateway/http", "client/gateway/bodies", "client/gateway/upstream", "client/cpp",
                        "client/json", "proto"],
     "client/loadtest/workload": [],
     "client/loadtest/statistics": ["client/loadtest/workload"],
@@ -102,7 +102,7 @@ ALLOWED = {
 
 # Third-party headers that belong to some units alone.
 GATEWAY = ["client/gateway", "client/gateway/upstream"]
-NO_CALLS = ["client/chat", "client/json", "client/gateway/openai"]
+NO_CALLS = ["client/chat", "client/json", "client/gateway/bodies"]
 PROTOBUF = ["proto", *RPC, "client/cpp", "client/cli", "client/loadtest"] + GATEWAY + NO_CALLS
 GRPC = [unit for unit in PROTOBUF if unit not in NO_CALLS] + ["server/rpc/limits/connections"]
 THIRD_PARTY = {

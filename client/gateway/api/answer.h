@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/gateway/bodies/errors.h"
 #include "client/gateway/http/exchange.h"
-#include "client/gateway/openai/errors.h"
 #include "client/gateway/upstream/call.h"
 
 namespace tvq::gateway {

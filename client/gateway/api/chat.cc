@@ -8,8 +8,8 @@
 #include "client/gateway/api/generate.h"
 #include "client/gateway/api/read_json.h"
 #include "client/gateway/api/services.h"
-#include "client/gateway/openai/chat_answer.h"
-#include "client/gateway/openai/chat_request.h"
+#include "client/gateway/bodies/chat_answer.h"
+#include "client/gateway/bodies/chat_request.h"
 #include "client/gateway/upstream/unary_call.h"
 
 namespace tvq::gateway {

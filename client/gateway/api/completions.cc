@@ -6,8 +6,8 @@
 #include "client/gateway/api/generate.h"
 #include "client/gateway/api/read_json.h"
 #include "client/gateway/api/services.h"
-#include "client/gateway/openai/completions_answer.h"
-#include "client/gateway/openai/completions_request.h"
+#include "client/gateway/bodies/completions_answer.h"
+#include "client/gateway/bodies/completions_request.h"
 
 namespace tvq::gateway {
 namespace {

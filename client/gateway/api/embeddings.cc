@@ -1,5 +1,5 @@
 // POST /v1/embeddings
-#include "client/gateway/openai/embeddings.h"
+#include "client/gateway/bodies/embeddings.h"
 
 #include <cstddef>
 #include <memory>

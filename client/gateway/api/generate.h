@@ -11,9 +11,9 @@
 
 #include "absl/status/statusor.h"
 #include "client/gateway/api/services.h"
+#include "client/gateway/bodies/errors.h"
+#include "client/gateway/bodies/events.h"
 #include "client/gateway/http/exchange.h"
-#include "client/gateway/openai/errors.h"
-#include "client/gateway/openai/events.h"
 #include "tvq/v1/generation.pb.h"
 
 namespace tvq::gateway {

@@ -6,7 +6,7 @@
 #include "client/gateway/api/services.h"
 #include "client/gateway/api/session_target.h"
 #include "client/gateway/api/whole_reply.h"
-#include "client/gateway/openai/session_requests.h"
+#include "client/gateway/bodies/session_requests.h"
 #include "client/gateway/upstream/unary_call.h"
 
 namespace tvq::gateway {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/gateway/openai/json_text.h"
+#include "client/gateway/bodies/json_text.h"
 #include "client/json/session_json.h"
 
 namespace tvq::gateway {

@@ -15,7 +15,7 @@
 #include "client/gateway/api/answer.h"
 #include "client/gateway/api/aside.h"
 #include "client/gateway/api/services.h"
-#include "client/gateway/openai/json_body.h"
+#include "client/gateway/bodies/json_body.h"
 
 namespace tvq::gateway {
 

@@ -3,10 +3,10 @@
 #define TVQ_CLIENT_GATEWAY_API_SESSION_TARGET_H_
 
 #include "absl/status/status.h"
+#include "client/gateway/bodies/errors.h"
+#include "client/gateway/bodies/session_requests.h"
 #include "client/gateway/http/exchange.h"
 #include "client/gateway/http/router.h"
-#include "client/gateway/openai/errors.h"
-#include "client/gateway/openai/session_requests.h"
 
 namespace tvq::gateway {
 

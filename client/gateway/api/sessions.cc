@@ -9,8 +9,8 @@
 #include "client/gateway/api/services.h"
 #include "client/gateway/api/session_target.h"
 #include "client/gateway/api/whole_reply.h"
-#include "client/gateway/openai/choice.h"
-#include "client/gateway/openai/session_requests.h"
+#include "client/gateway/bodies/choice.h"
+#include "client/gateway/bodies/session_requests.h"
 #include "client/gateway/upstream/unary_call.h"
 #include "client/json/session_json.h"
 

@@ -7,9 +7,9 @@
 #include "client/gateway/api/read_json.h"
 #include "client/gateway/api/services.h"
 #include "client/gateway/api/whole_reply.h"
-#include "client/gateway/openai/choice.h"
-#include "client/gateway/openai/json_text.h"
-#include "client/gateway/openai/session_requests.h"
+#include "client/gateway/bodies/choice.h"
+#include "client/gateway/bodies/json_text.h"
+#include "client/gateway/bodies/session_requests.h"
 #include "client/gateway/upstream/unary_call.h"
 
 namespace tvq::gateway {

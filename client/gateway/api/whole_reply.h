@@ -12,7 +12,7 @@
 #include "client/gateway/api/answer.h"
 #include "client/gateway/api/aside.h"
 #include "client/gateway/api/services.h"
-#include "client/gateway/openai/events.h"
+#include "client/gateway/bodies/events.h"
 
 namespace tvq::gateway {
 

@@ -29,13 +29,13 @@ double Peer::GivenUp(Time now) const {
 
 void Peer::GaveUp(Time began, Time now) {
   if (now - began > kSoon) return;
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   given_up_ = std::min(GivenUp(now) + 1, kMost);  // it is good again after seconds
   at_ = now;
 }
 
 Peer::Standing Peer::StandingAt(Time now) const {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   const double given_up = GivenUp(now);
   if (given_up < kDoubtful) return Standing::kGood;
   return given_up < kBad ? Standing::kDoubtful : Standing::kBad;
@@ -60,7 +60,7 @@ bool Peers::MayHave(int connections) const {
 void Peers::Forget(Peer::Time now) {
   std::erase_if(peers_, [now](const auto& entry) {
     const Peer& peer = *entry.second;
-    absl::MutexLock lock(&peer.mutex_);
+    const MutexLock lock(&peer.mutex_);
     return peer.connections_ == 0 && peer.GivenUp(now) == 0;
   });
   forget_at_ = 2 * peers_.size();

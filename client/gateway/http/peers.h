@@ -10,8 +10,8 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "base/fair_share.h"
+#include "base/mutex.h"
 #include "client/gateway/http/limits.h"
 
 namespace tvq::gateway {
@@ -53,7 +53,7 @@ class Peer {
   // For the loop's thread.
   int connections_ = 0;
   Buffered buffered_;
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   double given_up_ ABSL_GUARDED_BY(mutex_) = 0;  // at `at_`; kPerSecond are forgotten
   Time at_ ABSL_GUARDED_BY(mutex_);
 };

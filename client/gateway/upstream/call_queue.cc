@@ -62,7 +62,7 @@ void CallQueue::Handle(void* tag, bool ok) {
 void CallQueue::Tell() {
   if (heard_.empty()) return;
   const bool first = Insist([this] {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     const size_t size = news_.size() + heard_.size();
     if (size > news_.capacity()) news_.reserve(2 * size);
     const bool was_empty = news_.empty();
@@ -77,7 +77,7 @@ void CallQueue::Tell() {
 void CallQueue::OnNews() {
   told_.clear();  // if one of them threw the last time
   {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     told_.swap(news_);
   }
   for (const auto& operation : told_) operation->OnNews();

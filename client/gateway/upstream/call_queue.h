@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 
 namespace tvq::gateway {
 
@@ -67,7 +67,7 @@ class CallQueue {
   grpc::CompletionQueue queue_;
   Operations heard_;  // the thread's: those with news, of one burst
   Operations told_;   // the loop's
-  absl::Mutex mutex_;
+  Mutex mutex_;
   Operations news_ ABSL_GUARDED_BY(mutex_);  // not empty: OnNews will be called
   std::thread thread_;
 };

@@ -10,7 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "client/gateway/http/signal.h"
 #include "client/gateway/upstream/call.h"
 #include "client/gateway/upstream/call_queue.h"
@@ -50,7 +50,7 @@ class ReadCall final : public CallQueue::Operation {
     State state;
     bool resume = false;
     {
-      absl::MutexLock lock(&mutex_);
+      const MutexLock lock(&mutex_);
       messages->swap(ready_);
       ready_bytes_ = 0;
       resume = std::exchange(paused_, false);
@@ -63,18 +63,18 @@ class ReadCall final : public CallQueue::Operation {
 
   // What has come stays for Take; news is told again.
   State Look() {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     notified_ = false;
     return state_;
   }
 
   bool done() const {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     return state_.done;
   }
   // When done.
   absl::Status status() const {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     return status_;
   }
 
@@ -83,7 +83,7 @@ class ReadCall final : public CallQueue::Operation {
     context_.Cancel();
     bool resume = false;
     {
-      absl::MutexLock lock(&mutex_);
+      const MutexLock lock(&mutex_);
       cancelled_ = true;
       resume = std::exchange(paused_, false);
     }
@@ -111,7 +111,7 @@ class ReadCall final : public CallQueue::Operation {
     const bool is_message = std::exchange(step_, Step::kRead) == Step::kRead;
     bool read = true, news = false;
     {
-      absl::MutexLock lock(&mutex_);
+      const MutexLock lock(&mutex_);
       if (is_message && !cancelled_) {
         ready_bytes_ += message_.ByteSizeLong();
         ready_.push_back(std::move(message_));
@@ -127,7 +127,7 @@ class ReadCall final : public CallQueue::Operation {
     return news;
   }
   bool End() {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     status_ = context_.Ended(grpc_status_, state_.head);
     state_.done = true;
     return true;
@@ -148,7 +148,7 @@ class ReadCall final : public CallQueue::Operation {
   Step step_ = Step::kStart;
   Response message_;  // being read
   grpc::Status grpc_status_;
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<Response> ready_ ABSL_GUARDED_BY(mutex_);
   size_t ready_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool notified_ ABSL_GUARDED_BY(mutex_) = false;  // and not taken since

@@ -188,7 +188,7 @@ describe('Api.stream', () => {
 
 describe('an error within a stream', () => {
   it('has the status of every word that the gateway has', () => {
-    const source = readFileSync(new URL('../../gateway/openai/errors.cc', import.meta.url), 'utf8');
+    const source = readFileSync(new URL('../../gateway/bodies/errors.cc', import.meta.url), 'utf8');
     const rows = [...source.matchAll(/return \{(\d+), "(\w+)", "(\w*)"\};/g)];
     expect(rows.length).toBeGreaterThan(10);
     for (const [, status, type, code] of rows)

@@ -91,7 +91,7 @@ absl::StatusOr<std::unique_ptr<Tls>> Tls::Create(const TlsOptions& options) {
   std::unique_ptr<Tls> tls(new Tls(options));
   if (const auto loaded = tls->Reload(); !loaded.ok()) return loaded.status();
   {
-    absl::MutexLock lock(&tls->mutex_);
+    const MutexLock lock(&tls->mutex_);
     tls->provider_ = std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
         tls->identity_.path(), tls->identity_.path(), tls->ca_.path(), kRefreshSeconds);
   }
@@ -110,7 +110,7 @@ std::shared_ptr<grpc::ServerCredentials> Tls::Credentials() const {
 }
 
 absl::StatusOr<bool> Tls::Reload() {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   if (const auto refreshed = Refresh(); !refreshed.ok()) return refreshed.status();
   return std::exchange(changed_, false);
 }
@@ -138,7 +138,7 @@ absl::Status Tls::Show(const TlsTexts& texts) {
 void Tls::Look() {
   absl::StatusOr<bool> changed;
   {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     changed = Refresh();
   }
   const std::string problem(changed.status().message());

@@ -12,7 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "base/read_file.h"
 #include "base/ticker.h"
 #include "server/rpc/wire/memory_file.h"
@@ -66,7 +66,7 @@ class Tls {
   void Look();
 
   const TlsOptions options_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   TlsTexts shown_ ABSL_GUARDED_BY(mutex_);
   bool changed_ ABSL_GUARDED_BY(mutex_) = false;  // since the last Reload
   MemoryFile identity_ ABSL_GUARDED_BY(mutex_);   // the key, then the chain: one file, one exchange

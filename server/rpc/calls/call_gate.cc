@@ -103,14 +103,14 @@ absl::StatusOr<std::shared_ptr<const ApiKeys>> CallGate::ReadKeys() const {
 }
 
 void CallGate::UseKeys(std::shared_ptr<const ApiKeys> keys) {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   const bool same = keys_ == nullptr || *keys == *keys_;
   keys_ = std::move(keys);
   if (!same) key_holders_.ForgetAll();
 }
 
 std::shared_ptr<const ApiKeys> CallGate::keys() const {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   return keys_;
 }
 

@@ -12,7 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "server/rpc/access/api_keys.h"
 #include "server/rpc/access/caller.h"
 #include "server/rpc/limits/connections/key_holders.h"
@@ -60,7 +60,7 @@ class CallGate {
   const CallGateOptions options_;
   RateLimiter limiter_;
   KeyHolders key_holders_;
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   std::shared_ptr<const ApiKeys> keys_ ABSL_GUARDED_BY(mutex_);  // null without a file
 };
 

@@ -3,7 +3,7 @@
 namespace tvq {
 void CallRecorder::Finished(const FinishedCall& call) {
   {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     ++finished_[{call.method.name, call.status.code()}];
     if (!call.status.ok()) ++rejected_[RefusalOf(call.status).reason];
   }
@@ -12,7 +12,7 @@ void CallRecorder::Finished(const FinishedCall& call) {
 
 CallCounts CallRecorder::counts() const {
   CallCounts counts;
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   for (const auto& [key, count] : finished_) {
     counts.finished.push_back({key.first, absl::StatusCodeToString(key.second), count});
   }

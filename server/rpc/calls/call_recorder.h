@@ -11,8 +11,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "base/refusal.h"
 #include "server/rpc/access/caller.h"
 
@@ -54,7 +54,7 @@ class CallRecorder {
 
  private:
   const Log log_;
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   std::map<std::pair<std::string, absl::StatusCode>, int64_t> finished_ ABSL_GUARDED_BY(mutex_);
   std::map<Reason, int64_t> rejected_ ABSL_GUARDED_BY(mutex_);
 };

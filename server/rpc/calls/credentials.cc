@@ -10,7 +10,7 @@ namespace tvq {
 // The keys are read before the certificates are exchanged and exchanged after: an error of either
 // leaves both as they were.
 absl::StatusOr<Credentials::Reloaded> Credentials::Reload() {
-  const absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   Reloaded reloaded;
   absl::StatusOr<std::shared_ptr<const ApiKeys>> keys = gate_->ReadKeys();
   if (!keys.ok()) return keys.status();

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "server/rpc/access/tls.h"
 #include "server/rpc/calls/call_gate.h"
 
@@ -31,7 +31,7 @@ class Credentials {
  private:
   CallGate* const gate_;
   Tls* const tls_;
-  absl::Mutex mutex_;  // the last to read is the last to use what it read
+  Mutex mutex_;  // the last to read is the last to use what it read
 };
 
 // For people: "3 keys, new certificates".

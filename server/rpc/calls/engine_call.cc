@@ -44,7 +44,7 @@ absl::Status EngineCall::Submit(Request request) {
   }
   bool cancelled;
   {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     handle_ = *handle;
     cancelled = cancelled_;
   }
@@ -55,7 +55,7 @@ absl::Status EngineCall::Submit(Request request) {
 void EngineCall::CancelRequest() {
   RequestHandle handle;
   {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     cancelled_ = true;
     handle = handle_;
   }

@@ -6,7 +6,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "server/engine/engine.h"
 #include "server/engine/request/request.h"
 #include "server/rpc/calls/call.h"
@@ -35,7 +35,7 @@ class EngineCall : public Call, public RequestSink {
   void CancelRequest();
 
  private:
-  absl::Mutex mutex_;
+  Mutex mutex_;
   RequestHandle handle_ ABSL_GUARDED_BY(mutex_) = 0;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -63,7 +63,7 @@ absl::StatusOr<Request> ScoreCall::Convert(SessionUse* session) {
 void ScoreCall::Filter(int64_t first, std::vector<TokenEvent>* events) {
   if (first == 0 && before_ > 0 && !events->empty()) events->erase(events->begin());
   {
-    absl::MutexLock lock(&sum_mutex_);
+    const MutexLock lock(&sum_mutex_);
     for (const TokenEvent& event : *events) total_logprob_ += event.token.logprob;
   }
   if (summary_only_) events->clear();
@@ -76,7 +76,7 @@ void ScoreCall::Summarize(v1::ScoreResponse* message) {
   summary->set_scored_tokens(scored_tokens_);
   summary->set_bytes(bytes_);
   summary->set_unknown_tokens(unknown_tokens_);
-  absl::MutexLock lock(&sum_mutex_);
+  const MutexLock lock(&sum_mutex_);
   summary->set_total_logprob(total_logprob_);
 }
 

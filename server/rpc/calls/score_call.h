@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "server/rpc/calls/request_call.h"
 #include "tvq/v1/generation.pb.h"
 
@@ -50,7 +50,7 @@ class ScoreCall : public RequestCall {
   v1::ScoreResponse kept_;
   size_t kept_bytes_ = 0;
 
-  absl::Mutex sum_mutex_;
+  Mutex sum_mutex_;
   double total_logprob_ ABSL_GUARDED_BY(sum_mutex_) = 0;
 };
 

@@ -30,7 +30,7 @@ absl::Status StreamCall::Submit(Request request) {
 }
 
 void StreamCall::OnStart() {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   headers_wanted_ = true;
   ScheduleWrite();
 }
@@ -40,7 +40,7 @@ void StreamCall::OnPrompt(int64_t first, std::vector<TokenEvent> events) {
   if (first == 0 && !events.empty()) events.front().token.id = first_id_;
   Filter(first, &events);
   KeepPrompt(events);
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   if (broken_since_) return;
   backlog_.prompt_done = done;
   backlog_.bytes += BytesOf(events);
@@ -51,7 +51,7 @@ void StreamCall::OnPrompt(int64_t first, std::vector<TokenEvent> events) {
 
 void StreamCall::OnDelta(Delta delta) {
   KeepDelta(delta);
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   if (broken_since_) return;
   // The end, if there is no more, goes out with it; what waits already may be long to convert.
   const bool first = !began_ && !delta.tokens.empty();
@@ -70,14 +70,14 @@ void StreamCall::OnDelivered() {
 }
 
 std::optional<SteadyTime> StreamCall::broken_since() const {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   return broken_since_;
 }
 
 void StreamCall::Conclude(const absl::Status& status, const Usage& usage,
                           std::optional<v1::SessionPosition> session) {
   if (!HasTail()) Worked();
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   done_ = status;
   if (in_flight_ && !finishing_) WatchAfterEnd();
   if (!broken_since_) CountWaiting();
@@ -103,12 +103,12 @@ void StreamCall::CountWaiting() {
 }
 
 void StreamCall::WatchReader(std::chrono::milliseconds timeout) {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   reader().Arm(timeout, shared_from_this());
 }
 
 void StreamCall::ReaderTook() {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   reader().Disarm();
 }
 
@@ -132,7 +132,7 @@ void StreamCall::Advance() {
   absl::Status status;
   bool wake = false;
   {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     scheduled_ = false;
     if (in_flight_ || finishing_) return;
     if (!broken_since_) headers = std::exchange(headers_wanted_, false);
@@ -171,7 +171,7 @@ void StreamCall::Write(const Backlog& backlog) {
   if (!message.ok()) {
     Break();
     {
-      absl::MutexLock lock(&mutex_);
+      const MutexLock lock(&mutex_);
       finishing_ = true;
     }
     rpc().Finish(Finished(message.status()));  // the loop still has what LetGo would take
@@ -184,7 +184,7 @@ void StreamCall::Write(const Backlog& backlog) {
 
 void StreamCall::OnWritten(bool ok) {
   {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     in_flight_ = false;
     in_flight_bytes_ = 0;
     reader().Disarm();
@@ -195,7 +195,7 @@ void StreamCall::OnWritten(bool ok) {
 
 void StreamCall::Break() {
   {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     if (!broken_since_) broken_since_ = std::chrono::steady_clock::now();
     backlog_ = {};
   }

@@ -25,7 +25,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "server/engine/request/request.h"
 #include "server/rpc/calls/engine_call.h"
 #include "tvq/v1/session.pb.h"
@@ -114,8 +114,7 @@ class StreamCall : public EngineCall {
 
   std::atomic<bool> wants_more_{true};
 
-  mutable absl::Mutex
-      mutex_;  // from Submit on over reader(), too, until gRPC is done with the call
+  mutable Mutex mutex_;  // from Submit on over reader(), too, until gRPC is done with the call
   Backlog backlog_ ABSL_GUARDED_BY(mutex_);
   bool headers_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool scheduled_ ABSL_GUARDED_BY(mutex_) = false;  // the rpc's thread will call Advance

@@ -31,7 +31,7 @@ void ByteQuota::Share::Give() {
 
 absl::Status ByteQuota::Take(const std::string& owner, int64_t has, int64_t more) {
   if (more == 0) return absl::OkStatus();
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   const auto it = owners_.find(owner);
   const int64_t mine = it == owners_.end() ? 0 : it->second;
   // An owner's only share may grow as if it had begun with all of it.
@@ -52,7 +52,7 @@ absl::Status ByteQuota::Take(const std::string& owner, int64_t has, int64_t more
 }
 
 void ByteQuota::Give(const std::string& owner, int64_t bytes) {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   taken_ -= bytes;
   const auto it = owners_.find(owner);
   it->second -= bytes;

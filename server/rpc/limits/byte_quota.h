@@ -8,8 +8,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "base/fair_share.h"
+#include "base/mutex.h"
 #include "base/refusal.h"
 
 namespace tvq {
@@ -58,7 +58,7 @@ class ByteQuota {
   const Reason reason_;
   const int64_t total_;
   const FairShare fair_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   int64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, int64_t> owners_ ABSL_GUARDED_BY(mutex_);  // that keep something
 };

@@ -15,7 +15,7 @@ RateLimiter::RateLimiter(double per_second)
 
 std::optional<std::chrono::milliseconds> RateLimiter::Take(const std::string& owner, Time now) {
   if (per_second_ <= 0) return std::nullopt;
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   if (buckets_.size() >= std::max(forget_at_, kWorthForgetting)) ForgetFull(now);
   Bucket& bucket = buckets_.try_emplace(owner, Bucket{burst_, now}).first->second;
   bucket.requests = RequestsAt(bucket, now);
@@ -29,7 +29,7 @@ std::optional<std::chrono::milliseconds> RateLimiter::Take(const std::string& ow
 }
 
 size_t RateLimiter::size() const {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   return buckets_.size();
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 
 namespace tvq {
 
@@ -38,7 +38,7 @@ class RateLimiter {
 
   const double per_second_;
   const double burst_;
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   std::map<std::string, Bucket> buckets_ ABSL_GUARDED_BY(mutex_);  // by owner
   size_t forget_at_ ABSL_GUARDED_BY(mutex_) = 0;                   // so many
 };

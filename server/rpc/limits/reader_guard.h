@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "server/rpc/limits/stall_guard.h"
 
 namespace tvq {
@@ -30,18 +30,18 @@ class ReaderGuard {
   // When gRPC is done with the call, whose context is then no more.
   void Done() {
     guard_.Disarm();
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     rpc_ = nullptr;
   }
 
  private:
   void Cancel() {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     if (rpc_ != nullptr) rpc_->TryCancel();
   }
 
   StallGuard guard_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   grpc::ServerContextBase* rpc_ ABSL_GUARDED_BY(mutex_);
 };
 

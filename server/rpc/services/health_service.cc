@@ -46,12 +46,12 @@ class HealthService::Watch final : public HealthCall {
   Watch(HealthService* health, std::unique_ptr<Rpc> rpc, bool known)
       : HealthCall(std::move(rpc)), health_(health), known_(known) {}
   ~Watch() override {
-    absl::MutexLock lock(&health_->mutex_);
+    const MutexLock lock(&health_->mutex_);
     health_->watches_.erase(this);
   }
 
   void Begin() {
-    absl::MutexLock lock(&health_->mutex_);
+    const MutexLock lock(&health_->mutex_);
     health_->watches_.insert(this);
     GoOn();
   }
@@ -71,14 +71,14 @@ class HealthService::Watch final : public HealthCall {
   }
 
   void OnWritten(bool ok) override {
-    absl::MutexLock lock(&health_->mutex_);
+    const MutexLock lock(&health_->mutex_);
     writing_ = false;
     gone_ = gone_ || !ok;
     GoOn();
   }
 
   void OnCancel() override {
-    absl::MutexLock lock(&health_->mutex_);
+    const MutexLock lock(&health_->mutex_);
     gone_ = true;
     GoOn();
   }
@@ -101,7 +101,7 @@ HealthService::HealthService(std::set<std::string> services) : services_(std::mo
 }
 
 void HealthService::SetServing(bool serving) {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   serving_ = serving;
   for (Watch* const watch : watches_) watch->GoOn();
 }
@@ -111,7 +111,7 @@ void HealthService::BeginCheck(std::unique_ptr<Rpc> rpc) {
   Rpc& call = (new HealthCall(std::move(rpc)))->rpc();
   if (!known) return call.Finish(NoRequest());
   if (!*known) return call.Finish({grpc::StatusCode::NOT_FOUND, "service name unknown"});
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   call.WriteAndFinish(Message(StatusOf(serving_)), grpc::Status::OK);
 }
 

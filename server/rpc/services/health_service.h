@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "server/rpc/transport/call_service.h"
 
 namespace tvq {
@@ -31,7 +31,7 @@ class HealthService final : public CallService {
   std::optional<bool> Knows(Rpc* rpc) const;
 
   const std::set<std::string> services_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<Watch*> watches_ ABSL_GUARDED_BY(mutex_);
 };

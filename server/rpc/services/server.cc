@@ -253,12 +253,12 @@ class Server::Impl {
 
   void SetDraining() {
     draining_ = true;
-    absl::MutexLock lock(&health_mutex_);
+    const MutexLock lock(&health_mutex_);
     SetHealth();
   }
 
   void SetProgressing(bool progressing) {
-    absl::MutexLock lock(&health_mutex_);
+    const MutexLock lock(&health_mutex_);
     progressing_ = progressing;
     SetHealth();
   }
@@ -337,7 +337,7 @@ class Server::Impl {
   std::unique_ptr<Listener> listener_;
   std::thread closing_;  // ends gRPC's server, once the port is closed
   absl::Notification closed_;
-  absl::Mutex health_mutex_;
+  Mutex health_mutex_;
   bool progressing_ ABSL_GUARDED_BY(health_mutex_) = true;
 };
 

@@ -16,8 +16,8 @@ void CallThread::Start() {
 void CallThread::Stop() {
   const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return calls_ == 0; };
   {
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(&idle));
+    const MutexLock lock(&mutex_);
+    idle_.Await(&mutex_, idle);
     if (std::exchange(stopped_, true)) return;
   }
   queue_->Shutdown();
@@ -25,24 +25,24 @@ void CallThread::Stop() {
 }
 
 void CallThread::Add(std::function<void()> task) {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   if (!stopped_) tasks_.push_back(std::move(task));
 }
 
 void CallThread::Ring() {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   if (stopped_ || tasks_.empty() || std::exchange(rung_, true)) return;
   alarm_.Set(queue_.get(), gpr_time_0(GPR_CLOCK_REALTIME), static_cast<QueueTag*>(&bell_));
 }
 
 void CallThread::BeginCall() {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   ++calls_;
 }
 
 void CallThread::EndCall() {
-  absl::MutexLock lock(&mutex_);
-  --calls_;
+  const MutexLock lock(&mutex_);
+  if (--calls_ == 0) idle_.Notify();
 }
 
 void CallThread::Run() {
@@ -56,7 +56,7 @@ void CallThread::RunTasks() {
   std::vector<std::function<void()>> tasks;
   while (true) {
     {
-      absl::MutexLock lock(&mutex_);
+      const MutexLock lock(&mutex_);
       tasks_.swap(tasks);
       if (tasks.empty()) {
         rung_ = false;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 
 namespace tvq {
 
@@ -73,11 +73,12 @@ class CallThread {
   Bell bell_{this};
   std::thread thread_;
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);  // brings the bell through the queue, at once
   bool rung_ ABSL_GUARDED_BY(mutex_) = false;  // until RunTasks has found nothing more
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  Changed idle_;  // there are no calls
   std::vector<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
 };
 

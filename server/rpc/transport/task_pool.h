@@ -1,34 +1,22 @@
-// A few threads that run what must not run where it arises: large conversions, which would hold up
-// the engine's loop or the threads of calls, and what waits for disk or network.
+// The server's tasks: TaskThreads, with a bound on what the tasks that wait keep in memory.
 #ifndef TVQ_SERVER_RPC_TRANSPORT_TASK_POOL_H_
 #define TVQ_SERVER_RPC_TRANSPORT_TASK_POOL_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <string>
-#include <thread>
-#include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
-#include "base/task_turns.h"
+#include "base/task_threads.h"
 #include "server/rpc/limits/byte_quota.h"
 
 namespace tvq {
 
-// Owners of tasks take turns (TaskTurns). Any thread may schedule. The destructor runs what was
-// scheduled.
+// For large conversions, which would hold up the engine's loop or the threads of calls, and for
+// what waits for disk or network. The destructor runs what was scheduled. Thread-safe.
 class TaskPool {
-  struct Task {
-    ByteQuota::Share share;
-    std::function<void()> run;
-  };
-  using Turns = TaskTurns<std::string, Task>;
-
  public:
-  using Order = Turns::Order;
+  using Order = TaskThreads<std::string>::Order;
 
   struct Options {
     int threads = 1;
@@ -44,9 +32,6 @@ class TaskPool {
   };
 
   explicit TaskPool(const Options& options);
-  ~TaskPool();
-  TaskPool(const TaskPool&) = delete;
-  TaskPool& operator=(const TaskPool&) = delete;
 
   // Of a task that `bytes` are worked on, which something else counts.
   void Schedule(const std::string& owner, std::function<void()> task, size_t bytes = 0);
@@ -55,13 +40,8 @@ class TaskPool {
   absl::Status TrySchedule(const std::string& owner, size_t bytes, std::function<void()> task);
 
  private:
-  void Loop(bool short_only);
-
   const Options options_;
-  absl::Mutex mutex_;
-  Turns turns_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;  // constant after construction
+  TaskThreads<std::string> threads_;
 };
 
 }  // namespace tvq

@@ -16,8 +16,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "base/task_threads.h"
 #include "server/sessions/durable/durable_tier.h"
-#include "server/sessions/durable/movers.h"
 #include "server/sessions/placement/tiers.h"
 #include "server/sessions/record/session_stats.h"
 #include "server/sessions/snapshot/blob.h"
@@ -113,7 +113,7 @@ class StoredPrefixes {
   int64_t evictions_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t refused_ ABSL_GUARDED_BY(mutex_) = 0;
 
-  Movers writer_{1};  // last: it uses all of the above
+  TaskThreads<> writer_{{.threads = 1}};  // last: it uses all of the above
 };
 
 }  // namespace tvq

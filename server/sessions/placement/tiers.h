@@ -19,10 +19,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
+#include "base/task_threads.h"
 #include "server/engine/engine.h"
 #include "server/engine/request/continuation.h"
 #include "server/sessions/durable/durable_tier.h"
-#include "server/sessions/durable/movers.h"
 #include "server/sessions/record/session_stats.h"
 #include "server/sessions/session_store.h"
 #include "server/sessions/snapshot/checkpoint.h"
@@ -263,8 +263,8 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   Histogram restore_time_ ABSL_GUARDED_BY(mutex_);
 
   // Apart, so that a slow disk does not hold up what is in memory.
-  Movers copies_{2};
-  Movers loads_{4};
+  TaskThreads<> copies_{{.threads = 2}};
+  TaskThreads<> loads_{{.threads = 4}};
   std::thread device_evictor_;
   std::thread host_evictor_;
 };

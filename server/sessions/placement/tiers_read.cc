@@ -178,8 +178,8 @@ class Tiers::Source : public StateSource, public std::enable_shared_from_this<So
     pin.reset();
     // It is pinned: what is in memory stays there.
     const bool stored = tiers_->Where(*checkpoint_) == Tier::kDurable;
-    Movers& movers = stored ? tiers_->loads_ : tiers_->copies_;
-    if (!movers.Schedule(std::move(fill))) {
+    TaskThreads<>& threads = stored ? tiers_->loads_ : tiers_->copies_;
+    if (!threads.Schedule(std::move(fill))) {
       done(Refused(Reason::kStopping, "the server is shutting down"));
     }
   }

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "server/sessions/durable/movers.h"
+#include "base/task_threads.h"
 #include "server/sessions/record/stored_session.h"
 #include "server/sessions/snapshot/state_image.h"
 #include "server/sessions/store/call_checks.h"
@@ -144,9 +144,9 @@ absl::Status Saver::SaveMade(const std::vector<EntryPtr>& entries, Durability du
   if (entries.size() == 1) return save(entries.front());
   Mutex mutex;
   absl::Status first;
-  Movers movers(std::min(kMoveThreads, static_cast<int>(entries.size())));
+  TaskThreads<> threads({.threads = std::min(kMoveThreads, static_cast<int>(entries.size()))});
   for (const EntryPtr& entry : entries) {
-    (void)movers.Schedule([&, entry] {
+    threads.Schedule([&, entry] {
       {
         const MutexLock lock(&mutex);
         if (!first.ok()) return;
@@ -156,7 +156,7 @@ absl::Status Saver::SaveMade(const std::vector<EntryPtr>& entries, Durability du
       first.Update(status);
     });
   }
-  movers.Stop();
+  threads.Stop();
   return first;
 }
 
@@ -202,14 +202,14 @@ int64_t Saver::Flush(SteadyTime until) {
     return false;
   };
   std::atomic<int64_t> failed = 0;
-  Movers movers(kMoveThreads);
+  TaskThreads<> threads({.threads = kMoveThreads});
   for (const EntryPtr& entry : unsaved) {
-    (void)movers.Schedule([&, entry] {
+    threads.Schedule([&, entry] {
       if (!insist([&] { return Save(*entry); })) ++failed;
     });
   }
   for (const EntryPtr& entry : used) {
-    (void)movers.Schedule([&, entry] {
+    threads.Schedule([&, entry] {
       absl::Time last_used;
       {
         const MutexLock lock(&table_.mutex);
@@ -218,7 +218,7 @@ int64_t Saver::Flush(SteadyTime until) {
       (void)insist([&] { return SaveUse(*entry, last_used); });
     });
   }
-  movers.Stop();
+  threads.Stop();
   return failed;
 }
 

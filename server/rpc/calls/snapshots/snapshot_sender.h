@@ -12,7 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "base/refusal.h"
 #include "server/rpc/limits/stall_guard.h"
 #include "server/rpc/wire/wire.h"
@@ -30,14 +30,14 @@ namespace tvq {
 class SnapshotSender {
  public:
   void Start(std::unique_ptr<SnapshotStream> stream) {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     stream_ = std::move(stream);
   }
 
   // With at most `max_bytes` of the snapshot. Nothing at the end, and without a snapshot. Blocks.
   template <typename Message>
   absl::StatusOr<std::optional<grpc::ByteBuffer>> Next(int64_t max_bytes) {
-    absl::MutexLock lock(&mutex_);  // no other thread wants it now
+    const MutexLock lock(&mutex_);  // no other thread wants it now
     if (stream_ == nullptr) return std::nullopt;
     auto chunk = stream_->Next(max_bytes);
     if (!chunk.ok()) return chunk.status();
@@ -63,7 +63,7 @@ class SnapshotSender {
   }
 
   void Drop() {
-    absl::MutexLock lock(&mutex_);
+    const MutexLock lock(&mutex_);
     stream_ = nullptr;
   }
 
@@ -71,7 +71,7 @@ class SnapshotSender {
   StallGuard guard_;
   std::chrono::milliseconds timeout_{};
   bool first_ = true;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   std::unique_ptr<SnapshotStream> stream_ ABSL_GUARDED_BY(mutex_);
 };
 

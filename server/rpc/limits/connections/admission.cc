@@ -5,7 +5,7 @@
 namespace tvq {
 
 bool Admission::Enter(const std::string& network, Load load, Time now) {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   const bool suspect = Suspects(network, load);
   if (!MayEnter(suspect, now)) return false;
   ++entered_;
@@ -25,7 +25,7 @@ bool Admission::MayEnter(bool suspect, Time now) const {
 }
 
 bool Admission::IsSuspect(const std::string& network, Load load) const {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   return Suspects(network, load);
 }
 
@@ -34,12 +34,12 @@ bool Admission::Suspects(const std::string& network, Load load) const {
 }
 
 bool Admission::IsOpen(Time now) const {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   return MayEnter(/*suspect=*/false, now);
 }
 
 void Admission::Looked(Sight sight) {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   sight_ = std::move(sight);
   entered_ = 0;
   suspects_entered_ = 0;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 
 namespace tvq {
 
@@ -54,7 +54,7 @@ class Admission {
   bool Suspects(const std::string& network, Load load) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool MayEnter(bool suspect, Time now) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
 
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   Sight sight_ ABSL_GUARDED_BY(mutex_);
   // Since the guard looked.
   int entered_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -8,19 +8,19 @@
 namespace tvq {
 
 void KeyHolders::Add(std::string name) {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   missed_.insert_or_assign(std::move(name), false);
 }
 
 Standing KeyHolders::StandingOf(const Connection& connection) const {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   return missed_.contains(connection.name) ? Standing::kKeyHolder : Standing::kUnknown;
 }
 
 void KeyHolders::Forget(const std::vector<Connection>& open) {
   absl::flat_hash_set<std::string_view> names;
   for (const Connection& connection : open) names.insert(connection.name);
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   // A call may come between the connections being read and this.
   absl::erase_if(missed_, [&names](auto& entry) {
     const bool missed = !names.contains(entry.first);
@@ -29,7 +29,7 @@ void KeyHolders::Forget(const std::vector<Connection>& open) {
 }
 
 void KeyHolders::ForgetAll() {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(&mutex_);
   missed_.clear();
 }
 

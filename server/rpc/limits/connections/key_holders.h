@@ -6,7 +6,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
+#include "base/mutex.h"
 #include "server/rpc/limits/connections/connection.h"
 
 namespace tvq {
@@ -28,7 +28,7 @@ class KeyHolders {
   void ForgetAll();
 
  private:
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   // By the name, whether the connection was missed the last time.
   absl::flat_hash_map<std::string, bool> missed_ ABSL_GUARDED_BY(mutex_);
 };
