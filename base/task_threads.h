@@ -32,7 +32,8 @@ class TaskThreads {
     bool short_thread = false;  // one more, which runs only short tasks
   };
 
-  explicit TaskThreads(const Options& options) : turns_(options.order, options.most_of_owner) {
+  explicit TaskThreads(const Options& options)
+      : limited_(options.most_of_owner > 0), turns_(options.order, options.most_of_owner) {
     for (int i = 0; i < options.threads; ++i) {
       threads_.emplace_back([this] { Loop(/*short_only=*/false); });
     }
@@ -43,7 +44,8 @@ class TaskThreads {
   TaskThreads(const TaskThreads&) = delete;
   TaskThreads& operator=(const TaskThreads&) = delete;
 
-  // Work on so many bytes. False, and the task is dropped, once Stop has run what there was.
+  // Work on so many bytes. False, and the task is dropped, once the threads that run any task have
+  // ended after Stop.
   bool Schedule(const Owner& owner, size_t bytes, bool is_short, Task task) {
     const MutexLock lock(&mutex_);
     if (stopping_ && running_ == 0) return false;
@@ -55,7 +57,7 @@ class TaskThreads {
   // Of no owner, in the order of arrival.
   bool Schedule(Task task) { return Schedule(Owner(), 0, false, std::move(task)); }
 
-  // Runs what was scheduled, with what that schedules, and returns. Not from a task.
+  // Runs what was scheduled, and returns. Not from a task.
   void Stop() {
     {
       const MutexLock lock(&mutex_);
@@ -93,9 +95,11 @@ class TaskThreads {
       task = nullptr;  // before its owner may have another
       const MutexLock lock(&mutex_);
       turns_.End(owner);
+      if (limited_) NotifyAll();  // the owner's next task may be another thread's
     }
   }
 
+  const bool limited_;
   Mutex mutex_;
   Changed changed_;        // for the threads that run any task
   Changed short_changed_;  // for the one that runs short ones

@@ -134,7 +134,7 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   void AddStats(SessionStats& stats) const;
 
   // Runs `task`, which works on memory alone, on a thread that copies states. False, and the task
-  // is dropped, after Stop.
+  // is dropped, once Stop has run what there was.
   [[nodiscard]] bool Schedule(std::function<void()> task) {
     return copies_.Schedule(std::move(task));
   }

@@ -32,8 +32,8 @@ absl::Status Claims::Refresh(const std::string& owner, const std::string& id, bo
       if (!foreign && !known->may_be_stored) return absl::OkStatus();
     }
   }
-  if (of_other_owner) {  // is asked for like any other, so that the answer is the same without the
-                         // tier
+  // Is asked for like any other, so that the answer is the same without the tier.
+  if (of_other_owner) {
     const auto status = context_.durable->Find(id).status();
     return absl::IsNotFound(status) ? absl::OkStatus() : status;
   }
@@ -193,8 +193,8 @@ void Claims::GiveUpIfOvertaken(SessionEntry& entry) {
     known = table_.index.Find(id);
     if (known.get() != &entry || entry.leased()) return;  // the next call finds out
   }
-  const auto standing = context_.durable->Look(id);
-  if (!standing.ok() || standing->owned) return;
+  const auto found = context_.durable->Look(id);
+  if (!found.ok() || found->owned) return;
   auto record = context_.durable->Find(id);
   if (!record.ok() && !absl::IsNotFound(record.status())) return;
   EntryPtr next =

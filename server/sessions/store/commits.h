@@ -3,7 +3,6 @@
 #define TVQ_SERVER_SESSIONS_STORE_COMMITS_H_
 
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"

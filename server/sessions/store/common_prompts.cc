@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/runtime/begin_id.h"
-#include "server/sessions/placement/prefix_cache.h"
 
 namespace tvq {
 namespace {

@@ -15,7 +15,7 @@
 
 namespace tvq {
 
-// Open and FeedShared before all else; Use, Sweep and AddStats are thread-safe.
+// Open before all else; what follows, but for Stop, is thread-safe.
 class CommonPrompts {
  public:
   CommonPrompts(const StoreContext& context, Tiers& tiers) : context_(context), tiers_(tiers) {}

@@ -3,7 +3,6 @@
 #define TVQ_SERVER_SESSIONS_STORE_CONTENT_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

@@ -16,14 +16,15 @@
 
 namespace tvq {
 
-// A session is this server's if no other server may write it: this server has claimed it on the
-// durable tier, or the tier is not shared, or the session was never stored.
+// A session is this server's if no other server may write it, as far as this one knows: it has
+// claimed the session on the durable tier, or the tier is not shared, or the session was never
+// stored. Who takes a session is a call, or what ends it, claims it anew or gives it up.
 enum class EntryState {
   kMaking,   // the call that makes it has not succeeded yet
-  kIdle,     // this server's; no call changes it
-  kLeased,   // this server's; one call may change it
+  kIdle,     // this server's; nothing has taken it
+  kLeased,   // this server's, and taken: one call may change it
   kForeign,  // another server's, maybe; what is known here may be old
-  kTaking,   // a call claims or ends a foreign session
+  kTaking,   // a foreign one that is taken, to be claimed or ended
   kGone,     // not in the table any more; a call may still refer to it
 };
 
@@ -36,11 +37,11 @@ struct EntryMove {
 inline constexpr std::array<EntryMove, 10> kEntryMoves{{
     {EntryState::kMaking, EntryState::kIdle},     // made, and stored if the call wants that
     {EntryState::kMaking, EntryState::kGone},     // it could not be stored
-    {EntryState::kIdle, EntryState::kLeased},     // a call begins
+    {EntryState::kIdle, EntryState::kLeased},     // taken
     {EntryState::kIdle, EntryState::kGone},       // what another server stored takes its place
-    {EntryState::kLeased, EntryState::kIdle},     // the call ends
-    {EntryState::kLeased, EntryState::kGone},     // deleted; or as from kIdle, by the call itself
-    {EntryState::kForeign, EntryState::kTaking},  // a call begins to claim it, or its time is over
+    {EntryState::kLeased, EntryState::kIdle},     // given back
+    {EntryState::kLeased, EntryState::kGone},     // deleted; or as from kIdle, by what took it
+    {EntryState::kForeign, EntryState::kTaking},  // taken
     {EntryState::kForeign, EntryState::kGone},    // what is stored now takes its place
     {EntryState::kTaking, EntryState::kForeign},  // the tier was away, or another server used it
     {EntryState::kTaking, EntryState::kGone},     // claimed: read anew; or its time was over

@@ -1,7 +1,6 @@
 #include "server/sessions/store/loader.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -93,8 +93,8 @@ EntryPtr SessionIndex::Find(const std::string& id) const {
 }
 
 std::vector<EntryPtr> SessionIndex::CreatedBy(const std::string& owner,
-                                                            const std::string& parent_id,
-                                                            const std::string& key) const {
+                                              const std::string& parent_id,
+                                              const std::string& key) const {
   std::vector<EntryPtr> entries;
   const auto found = by_call_.find({owner, parent_id, key});
   if (key.empty() || found == by_call_.end()) return entries;

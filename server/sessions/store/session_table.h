@@ -11,7 +11,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "base/mutex.h"
 #include "server/sessions/placement/tiers.h"
 #include "server/sessions/record/session_stats.h"

@@ -110,7 +110,7 @@ class Store final : public SessionStore {
   Store(Engine* engine, const SessionOptions& options, std::unique_ptr<DurableTier> durable,
         Clock clock, int64_t capacity, std::vector<int64_t> empty_bytes);
 
-  // Each uses those above it.
+  // Each uses those above it; tiers_ saves by saver_, too, until it is stopped.
   StoreContext context_;
   Places places_;
   const std::shared_ptr<Tiers> tiers_;
