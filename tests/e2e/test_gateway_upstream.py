@@ -135,8 +135,8 @@ def test_calls_on_a_session_name_it(fake):
             assert fake.routes == [None], body
 
 
-def refuse_prompt(fake, wanted, after):
-    """The prompt `wanted` fails after so many tokens; others go on until they are cancelled."""
+def refuse_prompt(fake, wanted, after, seconds=0):
+    """The prompt `wanted` fails after so many tokens and seconds; others go on until they are cancelled."""
     answer, events = fake.Generate, threading.Event()
 
     def generate(request, context):
@@ -144,6 +144,7 @@ def refuse_prompt(fake, wanted, after):
         replies = answer(request, context)
         if request.text == wanted:
             yield from itertools.islice(replies, after)
+            time.sleep(seconds)
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "there is no place")
         request.sampling.max_tokens = 1_000_000
         fake.token_seconds = 0.01
@@ -159,7 +160,8 @@ def test_one_of_several_prompts_fails(fake):
         for stream, after, status in [(False, 0, 429), (False, 2, 429), (True, 0, 429), (True, 2, 200)]:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(fake, "Generate", fake.Generate)
-                cancelled = refuse_prompt(fake, "b", after)
+                # The stream has begun after --refusal-timeout, a second, even if another prompt is late.
+                cancelled = refuse_prompt(fake, "b", after, seconds=3 if status == 200 else 0)
                 answer = gateway.post("/v1/completions", {**body, "stream": stream})
                 assert answer.status == status, answer.body
                 assert b"there is no place" in answer.body
