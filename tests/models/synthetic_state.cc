@@ -116,8 +116,20 @@ void FillValues(Layer& layer, const char* name, Values& values) {
   for (int64_t i = 0; i < layer.size(name); ++i) set(i, values.NextValue());
 }
 
+// Rows of inputs that no token was fed to are zero, as is the matrix at the beginning.
+void FillRecurrent(Layer& layer, int64_t position, Values& values) {
+  const int64_t unfed = std::max<int64_t>(0, layer.dim("inputs", 0) - position);
+  auto* const inputs = layer.At<float>("inputs");
+  for (int64_t i = unfed * layer.dim("inputs", 1); i < layer.size("inputs"); ++i) {
+    inputs[i] = values.NextValue();
+  }
+  if (layer.Has("matrix") && position > 0) FillValues(layer, "matrix", values);
+}
+
 void Fill(Layer& layer, int64_t position, Values& values) {
-  if (layer.Has("acc_sum")) {
+  if (layer.Has("inputs")) {
+    FillRecurrent(layer, position, values);
+  } else if (layer.Has("acc_sum")) {
     FillAccumulator(layer, position, values);
     FillWindow(layer, position, values);
     for (const char* name : {"win_key", "sink_key"}) {
