@@ -158,7 +158,7 @@ asio::awaitable<void> Gateway::Answer(Exchange& exchange) {
     Response response{.status = 204, .content_type = "", .headers = {{"Allow", match.allow}}};
     if (may_call && !request.Find("access-control-request-method").empty()) {
       response.headers.push_back({"Access-Control-Allow-Methods", match.allow});
-      // All: OpenAI's client in a page sends a dozen of its own. The one is never among them.
+      // All: OpenAI's client in a page sends a dozen of its own. But * never covers Authorization.
       response.headers.push_back({"Access-Control-Allow-Headers", "*, Authorization"});
       response.headers.push_back({"Access-Control-Max-Age", "600"});
     }

@@ -12,9 +12,9 @@ namespace tvq::gateway {
 // it so, and it would allow no page. "*" and "null", a page of a file, are right.
 std::string WrongOrigin(const std::string& origin);
 
-// A page may call from the gateway's own origin, and from those that are allowed. Whoever owns a
-// name can have it resolve to this machine's address (DNS rebinding), and his page then seems to be
-// the gateway's own: a name in a Host header counts only if no stranger can own it.
+// A page may call from the gateway's own origin, and from those that are allowed. The owner of a
+// name can let it resolve to this machine's address (DNS rebinding); that owner's page then seems
+// to be the gateway's own. So a name in a Host header counts only if no stranger can own it.
 //
 // Immutable.
 class Origins {

@@ -1,8 +1,8 @@
-// Writes what the gateway serves of the fields of SamplingParams, each as JSON Schema has it. The
-// build runs it.
-// - openapi.json: that of the sources, with the fields where a schema has "x-sampling", a list of
-//   those that it has not.
-// - index.html: the page's, with the fields that it has controls for in its element of JSON.
+// Writes two files that the gateway serves, with fields of SamplingParams as JSON Schema. The build
+// runs it.
+// - openapi.json: that of the sources. Each schema with "x-sampling" gets the fields, but not those
+//   that "x-sampling" lists.
+// - index.html: the page's. Its element of JSON gets the fields that the page has controls for.
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>

@@ -36,8 +36,8 @@ struct SessionOptions {
   int64_t max_snapshot_bytes = 0;      // of an import; 0: what the largest model needs, and more
   int64_t prefix_bytes = 0;            // of states of common prompts; 0: none are kept
   int64_t stored_prefix_bytes = 0;     // of those on the durable tier; 0: none are stored
-  // What decides beside the model which stored states of common prompts are this server's own: what
-  // computes their bits, and who its owners are.
+  // Beside the model, this decides which stored states of common prompts are this server's own: it
+  // names what computes their bits, and what owners the server has.
   std::string prefix_scope;
   std::vector<std::string> shared_prompts;  // texts whose states every owner may use
   // Told of every version and stored prefix that is lost, for people to read. Any thread; must not
@@ -104,8 +104,8 @@ struct SessionPage {
   std::string next_page_token;  // empty: the last page
 };
 
-// Asked by an export for room before it takes it: for `kept` bytes until the stream is read, of a
-// snapshot of `total`. It is asked again, for all in all, when more is known. Empty: there is room.
+// An export asks it before it takes memory: `kept` bytes until the stream is read, of a snapshot of
+// `total` bytes. It asks again, for the new totals, when it knows more. Empty: there is room.
 using ExportRoom = std::function<absl::Status(int64_t kept, int64_t total)>;
 
 // What a state may have grown by when it is uploaded, unless the operator says otherwise: uploads
@@ -129,10 +129,10 @@ class Lease {
   // The session's token ids. FAILED_PRECONDITION if it does not keep them.
   virtual absl::StatusOr<std::vector<int32_t>> Transcript() const = 0;
 
-  // Makes Start, Reserve and Commit go on from the session's last place, now or at a mark, that
-  // holds the first of `tokens` and nothing else, or from the beginning, and returns its position.
-  // Where states can be cut that place may lie anywhere. Only a commit changes the session. Blocks.
-  // For a session with a transcript.
+  // Finds the furthest place of the session, now or at a mark, that holds the first of `tokens` and
+  // nothing else, or else its beginning. Makes Start, Reserve and Commit go on from there, and
+  // returns its position. If states can be cut, that place may lie anywhere. Only a commit changes
+  // the session. Blocks. For a session with a transcript.
   virtual absl::StatusOr<int64_t> GoBack(std::span<const int32_t> tokens) = 0;
 
   // Makes sure that Commit will not lack the room for a state at `position`, where states grow, so

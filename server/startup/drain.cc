@@ -32,12 +32,12 @@ void SaveSessions(SessionStore& sessions, SteadyTime until, const std::stop_toke
   while (!now.stop_requested()) {
     const SteadyTime slice = std::min<SteadyTime>(until, SteadyClock::now() + kSlice);
     if (sessions.Flush(slice) == 0) return;
-    // Who gives up before the time has passed would not succeed in more of it.
+    // If Flush gives up before the time has passed, more time would not help.
     if (SteadyClock::now() < slice || SteadyClock::now() >= until) return;
   }
 }
 
-// Other servers have the sessions, too: they get them, and whoever calls, before anybody waits.
+// Other servers share the sessions: they get sessions and clients first, so that nobody waits.
 void SendElsewhere(const Draining& draining, const std::stop_token& now) {
   draining.sessions.Leave();
   SaveSessions(draining.sessions, SteadyClock::now() + draining.timeout / 2, now);

@@ -19,11 +19,11 @@ struct Draining {
   bool stores = false;               // there is somewhere to store them
 };
 
-// The graceful stop: health turns, requests finish, answers go out, sessions are stored. Where
-// other servers share the sessions, these are stored first, while all goes on, and the port closes.
-// Of `now` a stop is requested by somebody who has lost patience, and who then also ends the
-// requests. Logs at once that sessions will be lost if there is nowhere to store them, and in the
-// end which were, by their ids.
+// The graceful stop: health says NOT_SERVING, requests finish, answers go out, sessions are stored.
+// Where other servers share the sessions, these are stored first, while all goes on, and then the
+// port closes. A second signal requests a stop of `now`, and ends the requests. If there is nowhere
+// to store the sessions, logs at once that they will be lost. In the end logs the ids of those that
+// were lost.
 void Drain(const Draining& draining, const std::stop_token& now);
 
 }  // namespace tvq

@@ -13,9 +13,9 @@ class HangUps {
  public:
   HangUps();
 
-  // `reload` is called, in the signal's thread, for each SIGHUP from now on, and once for those
-  // that came before. Null: for none; what was called before is not running any more when this
-  // returns.
+  // Calls `reload` for each SIGHUP from now on, in the signal's thread; if some came before, once
+  // now, in the calling thread. Null: calls nothing. An earlier `reload` is not running any more
+  // when this returns.
   void Call(std::function<void()> reload);
 
  private:

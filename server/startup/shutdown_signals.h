@@ -24,9 +24,9 @@ class ShutdownSignals {
   // From here on a signal is kept for Wait. Call it before clients can learn the address.
   void Arm();
 
-  // Wakes Wait as a first signal does, unless something else has. Any thread. It is no signal: the
-  // one that comes next, as from an orchestrator that had the server drained before it stops it, is
-  // the first, and changes nothing.
+  // Wakes Wait as a first signal does, unless it was woken before. Any thread. An order is no
+  // signal: the next signal counts as the first, and changes nothing. An orchestrator may have the
+  // server drained, and then stop it.
   void Order(const DrainOrder& order);
 
   // Blocks until the first signal or order. `on_second` is called, in the signals' thread, when a

@@ -27,8 +27,8 @@ struct ClientGone final : std::exception {
   const char* what() const noexcept override { return "the client has gone"; }
 };
 
-// What `work` on so many bytes gives or throws; what it refers to stays until then. Throws
-// ClientGone without any work for a client that went while others were served.
+// Does `work` on `bytes` bytes, and returns or throws what it does; what it refers to lives until
+// then. Throws ClientGone, without doing the work, if the client has gone while others were served.
 template <typename Work>
 asio::awaitable<std::invoke_result_t<Work>> Aside(SideThreads& beside, Exchange& exchange,
                                                   size_t bytes, Work work) {

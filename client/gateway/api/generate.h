@@ -23,10 +23,10 @@ using CallError = std::function<ApiError(const absl::Status& status, size_t call
 
 // The requests lose their prompts when the calls have begun: those may be megabytes each.
 //
-// As server-sent events, which begin when all calls compute, or Services::refusal_timeout after
-// one of them does: what waits in the server's queue by then was accepted. An error that comes
-// before is an HTTP error. A client that hangs up, or reads nothing for too long, cancels the
-// calls.
+// Sends server-sent events. They begin when all calls compute, or Services::refusal_timeout after
+// one of them does: a call that then still waits in the server's queue was accepted. An error
+// before that becomes an HTTP error. If the client hangs up, or reads nothing for too long, the
+// calls are cancelled.
 asio::awaitable<void> StreamAnswer(Services& services, Exchange& exchange,
                                    std::vector<v1::GenerateRequest>& requests,
                                    const CallError& to_error, Events& events);
@@ -39,7 +39,7 @@ asio::awaitable<void> WholeAnswer(Services& services, Exchange& exchange,
 asio::awaitable<absl::StatusOr<std::string>> ModelNamed(Services& services, Exchange& exchange,
                                                         std::string name);
 
-// The model a call is for: the one it names, or else its session's, or the server's only one.
+// The model a call is for: the one it names, or else its session's, or the server's first one.
 asio::awaitable<absl::StatusOr<std::string>> ModelOf(Services& services, Exchange& exchange,
                                                      const v1::GenerateRequest& call);
 

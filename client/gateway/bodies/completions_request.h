@@ -19,7 +19,7 @@ namespace tvq::gateway {
 inline constexpr int kMaxPrompts = 256;
 
 struct CompletionsRequest {
-  std::string model;                       // empty: the session's, or the server's only one
+  std::string model;                       // empty: the session's, or the server's first one
   std::vector<v1::GenerateRequest> calls;  // one for each prompt, at least one
   bool is_list = false;                    // a prompt is called "prompt[1]", not "prompt"
   int32_t n = 1;                           // samples of each

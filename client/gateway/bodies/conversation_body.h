@@ -17,7 +17,7 @@
 
 namespace tvq::gateway {
 
-// Which kind of model it is for shows later. INVALID_ARGUMENT names what one of a kind cannot take.
+// The model's kind is known later. INVALID_ARGUMENT names what a model of that kind cannot take.
 struct BodyConversation {
   v1::Conversation own;  // as a model's own template is given it
   absl::Status own_status;

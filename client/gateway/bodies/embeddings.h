@@ -22,7 +22,7 @@ namespace tvq::gateway {
 inline constexpr size_t kMaxInputs = 2048;
 
 struct EmbeddingsRequest {
-  std::string model;                     // empty: the server's only one
+  std::string model;                     // empty: the server's first one
   std::vector<v1::EncodeRequest> calls;  // one for each text, at least one; of each the mean
   bool is_list = false;                  // of texts
   bool base64 = false;

@@ -387,7 +387,7 @@ std::string Connection::Head(const Response& response, std::optional<uint64_t> l
 }
 
 asio::awaitable<void> Connection::Respond(Response response) {
-  // Not one that was ready: it may say what has been changed.
+  // An answer that was ready goes out as it is: it may say what has been changed.
   if (stopped_ && response.status >= 499) response = hooks_.error(503, kStopped);
   if (keep_alive_ && !parser_->body_done()) {
     incoming_->Unwatch();

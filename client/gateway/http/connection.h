@@ -61,9 +61,9 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   void FinishSoon();
   // At once.
   void EndNow();
-  // The same, but a request without an answer gets 503 first, or the answer that its handler has
-  // ready, if the client takes it and the handler lets go. The caller ends the rest with EndNow
-  // after a while.
+  // The same, but a request without an answer gets one first: 503, or the answer that its handler
+  // has ready. This needs a client that takes it, and a handler that returns. After a while the
+  // caller ends the rest with EndNow.
   void StopNow();
   // Since when it has waited for a request's first byte, if it does.
   std::optional<Clock::time_point> unused_since() const {

@@ -14,9 +14,9 @@ namespace tvq::gateway {
 
 namespace asio = boost::asio;
 
-// g++ 12 makes wrong code of a co_await in the condition of an if or a loop or beside && and ||,
-// and of initializer lists and of lambdas with captures in its operand: give what it awaits, what
-// it takes and what it gives a name.
+// g++ 12 makes wrong code of a co_await in the condition of an if or a loop or beside && and ||. It
+// also makes wrong code of initializer lists and of lambdas with captures in its operand. So give
+// names to the awaited operation, its arguments and its result.
 //
 // Used by the loop's thread alone. One coroutine waits at a time. When it is woken it looks again
 // at what it waits for: a Notify that none waited for wakes the next Wait at once.

@@ -44,8 +44,8 @@ struct CallHeaders {
   }
 };
 
-// A call's context, which knows whether the call was given up here. What was, and so was reset on
-// its way to the server, counts against the client when the context goes.
+// A call's context, which knows whether the gateway gave the call up, so that it was reset on its
+// way to the server. Such a call counts against the client when the context is destroyed.
 class CallContext {
   using Clock = std::chrono::steady_clock;
 

@@ -79,8 +79,8 @@ std::string Limit(const std::string& word, ApiKey* key) {
                       "\" is none of weight, max-num-seqs and max-num-admitted-seqs");
 }
 
-// Returns what is wrong with the line, or an empty string. A hash is never quoted: who mistakes the
-// format may have written the key itself.
+// Returns what is wrong with the line, or an empty string. Never quotes the word of the hash: in a
+// line of the wrong form it may be the key itself.
 std::string ParseLine(const std::vector<std::string>& words, ApiKey* key) {
   constexpr const char* kForm = ", must be NAME SHA256HEX [PERMISSION,...] [LIMIT=N ...]";
   if (words.size() < 2) return absl::StrCat("has ", words.size(), " words", kForm);

@@ -1,10 +1,10 @@
 // The file of keys.
 //
-// A line for each key: NAME SHA256HEX [PERMISSION,...] [LIMIT=N ...], of the permissions generate,
-// sessions and admin; generate,sessions if left out. The limits are those of OwnerLimits: weight,
-// max-num-seqs and max-num-admitted-seqs. NAME is the owner of what is made with the key; two keys
-// of one name are two keys of one owner, which must have the same limits. What follows a # is a
-// comment.
+// Each key has a line: NAME SHA256HEX [PERMISSION,...] [LIMIT=N ...]. Permissions are generate,
+// sessions and admin; the default is generate,sessions. The limits are those of OwnerLimits:
+// weight, max-num-seqs and max-num-admitted-seqs. NAME is the owner of what is made with the key.
+// Two keys of the same name belong to one owner, and must have the same limits. A # begins a
+// comment, which ends with the line.
 #ifndef TVQ_SERVER_RPC_ACCESS_API_KEYS_H_
 #define TVQ_SERVER_RPC_ACCESS_API_KEYS_H_
 

@@ -7,8 +7,8 @@
 
 namespace tvq {
 
-// What tells callers without keys apart, from gRPC's name of a peer: its network (NetworkOf). Of a
-// peer without an address of IP its kind: "unix".
+// Tells callers without keys apart by gRPC's name of a peer. Returns the peer's network (NetworkOf)
+// or, if the peer has no IP address, its kind, such as "unix".
 std::string NetworkOfPeer(std::string_view peer);
 
 }  // namespace tvq

@@ -115,7 +115,7 @@ absl::StatusOr<bool> Tls::Reload() {
   return std::exchange(changed_, false);
 }
 
-// One thread at a time, so that the last to read is the last to show.
+// One thread at a time, so that older contents of the files never replace newer ones.
 absl::StatusOr<bool> Tls::Refresh() {
   const bool is_first = shown_.certificates.empty();
   absl::StatusOr<TlsTexts> texts =

@@ -55,25 +55,25 @@ class Call : public RpcListener, public std::enable_shared_from_this<Call> {
   void OnWorkers(size_t bytes, std::function<void()> task);
   void OnSessionTasks(size_t bytes, std::function<void()> task);
 
-  // Takes room for so much output, in all, if it counts, until gRPC is done with the call.
-  // RESOURCE_EXHAUSTED of ByteQuota.
+  // Takes room for `bytes` of output in all, until gRPC is done with the call. Output of at most
+  // kUncountedBytes needs none. RESOURCE_EXHAUSTED of ByteQuota.
   absl::Status TakeRoom(int64_t bytes);
 
   // Lets go of what the call has; before the client hears of the end and tries again.
   virtual void LetGo() {}
   void End(const absl::Status& status);
-  // Ends it with an answer, or with the error of one that is too large, or that there is no room
-  // for. Calls that do what cannot be undone take room before they do it, or have small answers. A
-  // client that does not take the answer for as long as streams wait, or more slowly than
-  // kSlowestReader, loses it.
+  // Ends the call with an answer, or with an error if the answer is too large or there is no room
+  // for it. A call that does what cannot be undone takes room before that, or has a small answer. A
+  // client loses the answer if it does not take all of it within the stall timeout plus the time
+  // that the answer needs at kSlowestReader.
   void Answer(const google::protobuf::Message& message);
   void Answer(const absl::StatusOr<grpc::ByteBuffer>& message);
 
-  // What to finish the rpc with, right then; of a call that is not done, with the trailer that goes
-  // along. End and Answer do it.
+  // The status to finish the rpc with, to be used at once: this also records the end of the call.
+  // For an error it adds the trailer that belongs to it. End and Answer call this.
   grpc::Status Finished(const absl::Status& status);
   void SetHeaders();
-  // Nothing is left but what the client may read. Any thread; OnDone does it otherwise.
+  // Tells that only the client's reading is left. Any thread. OnDone does so if nothing else has.
   void Worked();
 
   // Names the session that the call is about, for logs: what the client sent, perhaps no id.

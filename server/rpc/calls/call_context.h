@@ -44,14 +44,14 @@ struct CallContext {
   CallRecorder* recorder = nullptr;
   RequestLimits limits;
   TaskPool* workers = nullptr;  // may take long
-  // May wait for disk or network, never for a client. What only a bounded number of calls schedules
-  // is taken in any case; whatever begins a call asks for room.
+  // Its tasks may wait for disk or network, never for a client. Tasks that only a bounded number of
+  // calls schedule are always taken; a task that begins a call needs room.
   TaskPool* session_tasks = nullptr;
   ByteQuota* calls = nullptr;                 // that are open
   ByteQuota* uploads = nullptr;               // of snapshots that clients send
   ByteQuota* vectors = nullptr;               // of Encode, that clients have not taken
   ByteQuota* answers = nullptr;               // all others that clients have not taken
-  std::chrono::milliseconds stall_timeout{};  // for which a snapshot's stream waits for the client
+  std::chrono::milliseconds stall_timeout{};  // how long calls wait for their clients
   OpenCalls* open_calls = nullptr;
   const std::atomic<bool>* draining = nullptr;  // the server stops
 };

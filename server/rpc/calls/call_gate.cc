@@ -53,7 +53,7 @@ absl::Status CallGate::Admit(const MethodInfo& method, grpc::ServerContextBase* 
                              Caller* caller) {
   caller->request_id = RequestId(*rpc);
   if (auto status = Authorize(method, Authorization(*rpc), caller); !status.ok()) return status;
-  // Sessions and prefixes are of keys, or of all. Turns and shares are of keys, or of networks.
+  // Sessions and prefixes belong to a key, or to all; turns and shares to a key, or to a network.
   caller->sharer = has_keys() ? caller->owner : NetworkOfPeer(rpc->peer());
   if (has_keys()) key_holders_.Add(rpc->peer());
   if (method.permission == Permission::kAdmin) return absl::OkStatus();  // needed most under load

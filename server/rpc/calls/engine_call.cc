@@ -9,7 +9,7 @@
 namespace tvq {
 namespace {
 
-// Of what an idle server would have no room for either.
+// The same refusal, but never to be retried: an idle server would have no room for it either.
 absl::Status Hopeless(const absl::Status& status) {
   Refusal refusal = RefusalOf(status);
   refusal.retry = Retry::kNever;

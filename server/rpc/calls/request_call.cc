@@ -18,8 +18,8 @@ absl::Status CheckMayUseSessions(const CallContext& context, const Caller& calle
                  absl::StrCat("the key ", caller.owner, " lacks the permission sessions"));
 }
 
-// A client's own deadline comes to the server as a cancellation, and before the server's: that is
-// the time left, which gRPC sends in up to three digits and rounded up.
+// When a client's own deadline passes, the server sees a cancellation, and sees it before its own
+// deadline: gRPC sends the time that is left in up to three digits, rounded up.
 bool CancelledByDeadline(SteadyTime began, SteadyTime cancelled, SteadyTime deadline) {
   constexpr std::chrono::milliseconds kOnTheWay{50};
   constexpr int kRounding = 100;  // 1001 ms are sent as 1010

@@ -39,7 +39,7 @@ class RequestCall : public StreamCall {
   // What Convert needs of the message that was parsed, and computes for long. Does not block:
   // few threads do this for all. `session` is null without one.
   virtual absl::Status PrepareToConvert(const SessionUse* /*session*/) { return absl::OkStatus(); }
-  // The message that was parsed as a request, after PrepareToConvert. May keep what ToMessage
+  // Converts the parsed message to a Request, after PrepareToConvert. May keep what ToMessage
   // needs. Blocks if there is a session.
   virtual absl::StatusOr<Request> Convert(SessionUse* session) = 0;
 

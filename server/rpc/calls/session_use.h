@@ -19,7 +19,7 @@
 
 namespace tvq {
 
-// Reads what a call was answered that is retried now. DATA_LOSS if that was not kept well.
+// Parses the answer that was kept for a call that is retried now. DATA_LOSS if it is damaged.
 absl::Status ParseReply(const std::string& reply, google::protobuf::Message* message);
 
 // What a conversation adds to a session.
@@ -47,9 +47,9 @@ class SessionUse {
   // was not kept well.
   absl::StatusOr<std::optional<std::string>> Replay() const;
 
-  // How the session goes on to hold the whole conversation and nothing else. Where what it holds
-  // does not begin that, the call goes on from its past. Blocks. FAILED_PRECONDITION without a
-  // transcript.
+  // What to feed so that the session holds the whole conversation and nothing else. If what it
+  // holds is not the beginning of the conversation, the call goes on from an earlier place of the
+  // session. Blocks. FAILED_PRECONDITION without a transcript.
   absl::StatusOr<ConversationTurn> GoOn(const ConversationWriter& writer, Conversation whole);
 
   // Makes the request begin where the session is, and leave what comes after it. Errors of

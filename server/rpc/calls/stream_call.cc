@@ -10,8 +10,8 @@
 namespace tvq {
 namespace {
 
-// For which a large write may wait on when what it belongs to was dropped: a client that reads gets
-// the status then.
+// How long a large write may go on after the output behind it was dropped for want of room. If the
+// client reads within this time, it gets the status.
 constexpr std::chrono::milliseconds kPatienceWithoutRoom{1000};
 
 int64_t BytesOf(const std::vector<TokenEvent>& tokens) {
@@ -53,7 +53,7 @@ void StreamCall::OnDelta(Delta delta) {
   KeepDelta(delta);
   const MutexLock lock(&mutex_);
   if (broken_since_) return;
-  // The end, if there is no more, goes out with it; what waits already may be long to convert.
+  // Not a last token: the end goes with it. Not behind a backlog: that may take long to convert.
   const bool first = !began_ && !delta.tokens.empty();
   const bool alone = backlog_.prompt.empty() && backlog_.deltas.empty();
   began_ = began_ || first;

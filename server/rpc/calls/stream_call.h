@@ -6,11 +6,11 @@
 // fewer, larger messages; when its backlog is full the engine pauses the request, and is woken when
 // the backlog was taken.
 //
-// The first token's write starts on the loop itself: a thread that is woken where the model has all
-// cores waits for one, mostly until the system's next tick. That is so where nothing else of the
-// stream waits or is in flight, which would keep the loop longer, and where the token is not the
-// last. Later tokens wait for the rpc's thread; those of a fast model then go out together, which
-// costs less.
+// The loop itself starts the write of the first token. If the model uses all cores, a woken thread
+// has to wait for a core, mostly until the system's next tick. The loop does this only if nothing
+// else of the stream waits or is in flight, for that would keep it longer, and if the token is not
+// the last. Later tokens wait for the rpc's thread. With a fast model several of them go out
+// together, which costs less.
 #ifndef TVQ_SERVER_RPC_CALLS_STREAM_CALL_H_
 #define TVQ_SERVER_RPC_CALLS_STREAM_CALL_H_
 
@@ -81,9 +81,9 @@ class StreamCall : public EngineCall {
   void Conclude(const absl::Status& status, const Usage& usage,
                 std::optional<v1::SessionPosition> session = std::nullopt);
 
-  // Whether something follows the last message; then FinishCall is not part of that.
+  // Whether something follows the last message. If so, that message does not finish the call.
   virtual bool HasTail() const { return false; }
-  // After everything else.
+  // Called after all messages, unless the last message has finished the call.
   virtual void FinishCall(const absl::Status& status) { End(status); }
 
   // Before and after each write of what follows the last message.

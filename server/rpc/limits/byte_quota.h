@@ -14,15 +14,15 @@
 
 namespace tvq {
 
-// Bounds the memory of all that some kind of calls keep for their clients, and shares it fairly
-// among the owners of the calls (FairShare, 15 times). One call of each owner may keep what others
-// leave; if no other keeps anything, more than the whole quota. Any thread.
+// Bounds the memory that all calls of some kind keep for their clients, and shares it fairly among
+// their owners (FairShare, 15 times). An owner's only call may keep what others leave, or more than
+// the whole quota if nobody else keeps anything. Any thread.
 class ByteQuota {
  public:
   // `what` keeps bytes, in the plural and as errors name it; a literal.
   ByteQuota(const char* what, int64_t bytes)
       : ByteQuota(what, bytes, "bytes", Reason::kMemoryFull) {}
-  // Of what counts `unit`, another literal, instead of bytes, since all keep the same.
+  // Counts `unit`, another literal, instead of bytes: of things that all take the same memory.
   ByteQuota(const char* what, int64_t most, const char* unit, Reason reason)
       : what_(what), unit_(unit), reason_(reason), total_(most), fair_(most, 15) {}
 

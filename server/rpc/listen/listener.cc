@@ -47,14 +47,14 @@ constexpr size_t kStrangersAtOnce = Listener::kMaxStrangers / 16;
 // A stranger that is younger than this is closed only if nothing else can be.
 constexpr milliseconds kFair{500};
 
-// How long to wait before the next accept: for gRPC to close the descriptors of the connections
-// that were just ended, and where nothing could be.
+// How long to wait before the next accept: kSettle for gRPC to close the descriptors of connections
+// that were just ended, kShort if none could be ended.
 constexpr milliseconds kSettle{10};
 constexpr milliseconds kShort{100};
 
 constexpr std::chrono::seconds kBetweenLines{1};
 
-// Of which clients get all that are not of the reserve. `own`: the newest that this process has.
+// The limit on descriptors; clients get all but the reserve. `own`: the newest descriptor so far.
 int MostDescriptors(const ListenerOptions& options, int own) {
   return std::min(options.max_descriptors, Room::DescriptorsFor(own + 1 + options.max_connections));
 }
@@ -128,7 +128,7 @@ void Listener::Run() {
     const auto is_stranger = [this](const epoll_event& event) {
       return strangers_.contains(event.data.fd);
     };
-    // To accept may close strangers, whose numbers others then have.
+    // Strangers first: Accept may close some of them, and other clients then get their numbers.
     std::partition(events.begin(), events.begin() + count, is_stranger);
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
@@ -193,7 +193,7 @@ void Listener::Enter(Descriptor fd, Time now) {
   Stranger& stranger = strangers_[number];
   stranger = {.fd = std::move(fd), .peer = *peer, .network = NetworkOf(peer->ip)};
   SetEnd(stranger, now + kFirstBytes);
-  // Once for what has come: it stays to be read.
+  // Edge-triggered, for what has come is not read: it would be reported again and again.
   Watch(number, EPOLLIN | EPOLLRDHUP | EPOLLET);
 }
 

@@ -36,15 +36,15 @@ struct ListenerOptions {
   const KeyHolders* key_holders = nullptr;  // of a server with keys; must outlive the listener
 };
 
-// gRPC 1.51 stops to accept for ever once descriptors have run out, and takes any number of clients
-// that say nothing. So a thread of its own accepts. A client is a stranger until it has sent the
-// first bytes of HTTP/2, or of a TLS handshake, and `admission` lets it in; there are kMaxStrangers
-// of them at most, each for kFirstBytes at most. Then `take` owns the connection, from which
-// nothing has been read. One that speaks HTTP/1 is told where to go. When descriptors are short,
-// strangers make room, those that are suspect or of a network with many first; then connections
-// that do nothing, or of clients without a key where one is needed. When all are busy, new ones are
-// closed at once, but for some of networks that have none. With max_connections it is as if no more
-// descriptors were there.
+// Once descriptors have run out, gRPC 1.51 never accepts again, and it takes any number of clients
+// that say nothing. So a thread of the listener accepts. A client is a stranger until it has sent
+// the first bytes of HTTP/2 or of a TLS handshake, and `admission` lets it in. There are at most
+// kMaxStrangers of them, each for at most kFirstBytes. Then `take` owns the connection, from which
+// nothing has been read. A client that speaks HTTP/1 is told where to go. When descriptors are
+// short, strangers are closed, first suspects and those of a network with many; then connections
+// that do nothing, or that have no key where one is needed. When all are busy, new ones are closed
+// at once, except some of networks that have no connection yet. max_connections acts like a limit
+// on descriptors.
 class Listener {
  public:
   static constexpr size_t kMaxStrangers = 1024;

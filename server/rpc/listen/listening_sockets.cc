@@ -100,7 +100,7 @@ absl::StatusOr<ListeningSockets> ListenOn(const std::string& host, int port) {
     const auto all = Resolve("::", port);
     if (all.ok()) {
       auto listening = Try(host, port, all->get(), /*both=*/true, &taken);
-      // As where the system has no IPv6.
+      // Otherwise 0.0.0.0 itself is tried, as where the system has no IPv6.
       if (listening.ok() || host == "::") return listening;
     }
   }

@@ -15,10 +15,10 @@ struct ListeningSockets {
   int port = 0;                     // of all
 };
 
-// Listens at every address of `host` that this machine has; 0.0.0.0 and :: are all of IPv4 and
-// IPv6, an IPv6 address may stand in brackets. `port` 0 is a free one. UNAVAILABLE, naming the
-// address and what is wrong with it: the port is in use, the host has no address of this machine or
-// none at all, or is one of IPv6, which the system has not.
+// Listens at every address of `host` that this machine has. 0.0.0.0 and :: stand for all addresses
+// of IPv4 and IPv6; an IPv6 address may stand in brackets. `port` 0 is a free one. UNAVAILABLE
+// names the address and what is wrong with it: the port is in use, the host has no address or none
+// of this machine, or it is an address of IPv6 and the system has no IPv6.
 absl::StatusOr<ListeningSockets> ListenOn(const std::string& host, int port);
 
 }  // namespace tvq

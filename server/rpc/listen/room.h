@@ -17,17 +17,17 @@
 
 namespace tvq {
 
-// Of connections, those that may be closed where some have to be: first those that never had a
-// stream, the oldest first, then those that have not been used for kIdle, the longest first. None
-// with a stream that is live. `keys`: the server has keys; streams of key holders alone count then.
+// Picks the connections that may be closed if some have to be: first those that never had a stream,
+// oldest first, then those not used for kIdle, longest unused first. None has a live stream.
+// `keys`: the server has keys; then only streams of key holders count.
 constexpr absl::Duration kIdle = absl::Seconds(10);
 std::vector<Connection> IdlestConnections(std::vector<Connection> open, absl::Time now, bool keys);
 
-// Closes the first of `chosen`, at most `most`, that are of the same standing and have had no call
-// since, or are still in their handshake if gRPC did not have them yet, whose id is then 0. Of an
-// unknown client of a server with keys only the first call counts: it may turn out to have a key.
-// `newest`: the largest id that gRPC had given when they were chosen. `key_holders`: null on a
-// server without keys. Returns how many.
+// Closes at most `most` of `chosen`, the first that still have the same standing and have had no
+// call since. If the id is 0, gRPC did not have the connection yet; it is closed if it is still in
+// its handshake. On a server with keys, a call of an unknown client counts only if it is its first:
+// the client may turn out to have a key. `newest`: the largest id that gRPC had given when they
+// were chosen. `key_holders`: null on a server without keys. Returns how many were closed.
 int CloseStillIdle(const std::vector<Connection>& chosen, size_t most, int64_t newest,
                    const KeyHolders* key_holders);
 
@@ -57,8 +57,8 @@ class Room {
   // Whether it is of the reserve's second half, which clients get if it IsKeptFor them.
   bool IsFull(int fd) const { return fd >= most_ - reserve_ / 2; }
 
-  // Whether `fd` is not of the reserve's last quarter, and `peer`, whose connection it is, has no
-  // other, nor has its network. Some 2 us for each descriptor.
+  // Whether `fd`, the connection of `peer`, is below the last quarter of the reserve, and no other
+  // is of the network of `peer`. Takes some 2 us for each descriptor.
   bool IsKeptFor(int fd, const Address& peer) const;
 
   // So many that `clients` of them are not of the reserve.

@@ -27,7 +27,7 @@ class HealthService final : public CallService {
 
   void BeginCheck(std::unique_ptr<Rpc> rpc);
   void BeginWatch(std::unique_ptr<Rpc> rpc);
-  // The service that is asked for; unset: that is no request. It is not kept.
+  // Whether it knows the service that is asked for; unset: this is no request. Clears the request.
   std::optional<bool> Knows(Rpc* rpc) const;
 
   const std::set<std::string> services_;

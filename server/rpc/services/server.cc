@@ -60,9 +60,9 @@ constexpr int kSessionThreads = 20;
 constexpr int kSessionThreadsOfOwner = 16;  // which may wait for long where the tier is away
 constexpr int64_t kMaxSessionTaskBytes = int64_t{64} << 20;
 
-// So that one owner may send two of the largest snapshots, or one with the largest request that it
-// may come with, and leave of the rest what ByteQuota wants: a fifteenth of both, and a sixteenth
-// of the whole.
+// Large enough that one owner may send two of the largest snapshots, or one with the largest
+// request that may come with it. ByteQuota wants a fifteenth of both left to others, and keeps a
+// sixteenth of the whole.
 int64_t UploadBytes(const SessionStore* sessions, const ServerOptions& options) {
   constexpr int64_t kIdBytes = 4;  // of an id that has one byte on its way
   const int64_t one = sessions == nullptr ? 0 : sessions->max_upload_bytes();
@@ -70,18 +70,18 @@ int64_t UploadBytes(const SessionStore* sessions, const ServerOptions& options) 
   return most / 225 * 256 + 256;
 }
 
-// In which the last answers go out; then streams end that never end by themselves.
+// How long the last answers may take to go out; then streams end that never end by themselves.
 constexpr std::chrono::milliseconds kLastBytes{100};
 
-// In which gRPC closes the connections after that, but for those to which it is writing what is not
-// read.
+// How long gRPC may take after that to close the connections. It does not close those to which it
+// writes what the client does not read.
 constexpr absl::Duration kClosing = absl::Milliseconds(200);
 
 // Of the largest, being received, when the flags do not say how many bytes.
 constexpr int64_t kDefaultRequestsInMemory = 32;
 
-// Of reflection: each of its streams has one, from clients without a key, too, and one more waits
-// for the next. gRPC ends streams beyond that with RESOURCE_EXHAUSTED.
+// gRPC's threads for reflection: one for each of its streams, also of clients without a key, and
+// one that waits for the next stream. gRPC ends streams beyond that with RESOURCE_EXHAUSTED.
 constexpr int kSynchronousThreads = 64;
 
 int Milliseconds(std::chrono::seconds seconds) {
@@ -107,7 +107,7 @@ ListenerOptions ListenerOptionsOf(const ServerOptions& options, const KeyHolders
           .key_holders = key_holders};
 }
 
-// At all of it gRPC ends any calls and connections.
+// max_bytes is half of ConnectionBytes: when all are in use, gRPC ends any calls and connections.
 ConnectionLimits ConnectionLimitsOf(const ServerOptions& options) {
   ConnectionLimits limits = options.connections;
   limits.max_message_bytes = options.max_message_bytes;

@@ -31,14 +31,14 @@ struct ServerOptions {
   // Of our services, together; twice the calls of a connection if that is more. Each takes some 16
   // KiB, in gRPC and here.
   int64_t max_open_calls = int64_t{1} << 16;
-  // Of vectors that clients have asked for and not taken, and of other large answers. Vectors have
-  // room from the request on: in one quota, those that wait to be computed would keep it from
-  // exports and transcripts of everybody behind the same gateway.
+  // Bytes of vectors that clients have asked for and not taken, and of other large answers. Vectors
+  // take their room when they are requested: in one common quota, those that wait to be computed
+  // would keep it from exports and transcripts of all clients of the same gateway.
   int64_t max_vector_bytes = int64_t{256} << 20;
   int64_t max_answer_bytes = int64_t{256} << 20;
   std::chrono::seconds keepalive_time{60};          // silence after which the client is pinged
   std::chrono::seconds keepalive_timeout{20};       // then it is taken for gone
-  std::chrono::milliseconds stall_timeout{60'000};  // for which a snapshot waits for the client
+  std::chrono::milliseconds stall_timeout{60'000};  // how long calls wait for their clients
   int max_descriptors = 1024;  // that the process may have open: files, connections
   int max_connections = ListenerOptions().max_connections;
   int call_threads = 0;  // 0: two where more than four cores may be used
@@ -86,9 +86,9 @@ class Server {
   // server; what is open goes on. Shutdown has to follow.
   void StopListening();
 
-  // For calls to a server that drains. Waits until `until` for what is open of Generate, Score and
-  // the like, then accepts nothing more, ends what still runs, health's Watch too, and returns when
-  // no call is left. The connections of clients that do not read the end are reset.
+  // For a server that drains. Waits until `until` for open calls of Generate, Score and the like.
+  // Then accepts nothing more, ends what still runs, health's Watch too, and returns when no call
+  // is left. Resets the connections of clients that do not read the end.
   void Shutdown(SteadyTime until);
 
  private:

@@ -25,9 +25,9 @@ class QueueTag {
   ~QueueTag() = default;
 };
 
-// A thread with a completion queue. It runs what is scheduled, and what gRPC has to tell of the
-// calls on its queue. So writes end on one thread and all but a first token's of a stream begin
-// there; it is woken once for all that a step of the engine brings.
+// A thread with a completion queue. It runs what is scheduled, and gRPC's events of the calls on
+// its queue. So all writes of a stream end on this thread, and all begin there except that of the
+// first token. A step of the engine wakes it once for all that it brings.
 class CallThread {
  public:
   // Of a server's builder; the server must start, or fail to, before Start.

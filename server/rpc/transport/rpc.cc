@@ -30,8 +30,8 @@ void Rpc::Finish(const grpc::Status& status) {
 }
 
 void Rpc::Came(Event event, bool ok) {
-  // Of a call that is cancelled, gRPC may tell that a read failed before it tells why. What it has
-  // told by then comes first, so that a cancellation is not taken for the end of the messages.
+  // If a call is cancelled, gRPC may report the failed read before the cancellation. So what has
+  // arrived by now is handled first: a cancellation must not look like the end of the messages.
   if (event == Event::kRead && !ok) {
     thread->Add([this] { Told(Event::kRead, false); });
     thread->Ring();

@@ -41,8 +41,8 @@ class Rpc {
   // On the rpc's thread, right when the call has come.
   void Begin(RpcListener* listener) { listener_ = listener; }
 
-  // One read at a time, and beside it one of the others, which need `message` no longer than they
-  // run. Finish, which ends a read, is last, and WriteAndFinish.
+  // One read at a time, and beside it one of the other operations. These use `message` only until
+  // they return. The last one is Finish, which ends a read, or WriteAndFinish.
   void Read(grpc::ByteBuffer* message);
   void SendHeaders();
   void Write(const grpc::ByteBuffer& message);

@@ -33,7 +33,7 @@ class TaskPool {
 
   explicit TaskPool(const Options& options);
 
-  // Of a task that `bytes` are worked on, which something else counts.
+  // `bytes`: what the task works on. They are counted elsewhere, not by the quota.
   void Schedule(const std::string& owner, std::function<void()> task, size_t bytes = 0);
   // For a task that keeps `bytes` for `owner`. An error of the quota, and the task is dropped, if
   // there is no room for them.

@@ -28,8 +28,8 @@ std::string_view FieldIn(std::string_view message) {
   return is_path && known && path.size() < message.size() ? path : std::string_view();
 }
 
-// Of the writer, which is a library of its own and names fields in its messages. What a template
-// does too long it would do so again.
+// Names our field in a status of the writer, a library that names fields in its messages. A
+// template that ran for too long would do so again, so that is not to be retried.
 absl::Status Named(const absl::Status& status) {
   const std::string_view message = MessageOf(status);
   const Reason reason =

@@ -104,8 +104,8 @@ absl::StatusOr<std::vector<int32_t>> InputBehind(const AnswerEnd& end,
   prompt.set_text(UnfedText(end, message.answer_suffix(), message.text()));
   auto ids = CheckedInput(prompt, model, limits);
   if (ids.ok()) return ids;
-  // The client has not seen what was put together, of which the message may tell an offset. So what
-  // is wrong with a part by itself is told of that.
+  // The message may tell an offset in the joined text, which the client has not seen. So if one
+  // part is wrong by itself, the error of that part is returned.
   if (auto text = CheckedInput(message, model, limits); !text.ok()) return text;
   const auto suffix =
       TextTokens(message.answer_suffix(), /*allow_unknown=*/false, model, "answer_suffix");

@@ -37,11 +37,11 @@ class DurableTier {
   // The newest record of one session. NOT_FOUND.
   virtual absl::StatusOr<SessionRecord> Find(const std::string& id) = 0;
 
-  // Stores the state of `version`, which is the record's own or that of one of its marks; durable
-  // on return. `write` streams a snapshot of exactly `bytes` bytes with `record` in it, for a mark
-  // without the other marks. Versions that the newest record does not name any more are dropped.
-  // ABORTED if a later version is stored or another server claimed the session; RESOURCE_EXHAUSTED
-  // for a full budget or disk. After an error what was stored before is as it was.
+  // Stores the state of `version`, the record's own or that of a mark; durable on return. `write`
+  // streams a snapshot of exactly `bytes` bytes with `record` in it, for a mark's version without
+  // the other marks. Versions that the newest record no longer names are dropped. ABORTED if a
+  // later version is stored or another server claimed the session; RESOURCE_EXHAUSTED for a full
+  // budget or disk. After an error, what was stored before is unchanged.
   virtual absl::Status Put(const SessionRecord& record, int64_t version, int64_t bytes,
                            const std::function<absl::Status(const ByteSink&)>& write) = 0;
 

@@ -27,13 +27,13 @@ namespace tvq {
 
 // A prefix is whole chunks from the start of a context, so what follows has the same bits with a
 // kept state and without. It is found by a hash of its tokens and then compared token by token. An
-// owner finds his own prefixes and those of the operator, whose owner is empty.
+// owner finds its own prefixes and those of the operator, whose owner is empty.
 //
-// Kept are the state at a prompt's last boundary, for a request that is the same or goes on from
-// there, and at the deepest boundary up to which a recent prompt of the owner was the same, for
-// those that share a long beginning and then differ. The least recently used make room. A kept
-// prefix that is met again is stored, too, where there are StoredPrefixes; a stored one that is
-// longer than what is kept comes back with the request that begins with it.
+// The cache keeps the state at a prompt's last boundary, for requests that repeat the prompt or go
+// on from there. It also keeps the state at the deepest boundary up to which a recent prompt of the
+// owner was the same, for prompts that share a long beginning and then differ. The least recently
+// used make room. A kept prefix that is met again is also stored, if there are StoredPrefixes; a
+// stored one that is longer than what is kept comes back with the request that begins with it.
 // Thread-safe.
 class PrefixCache : public std::enable_shared_from_this<PrefixCache> {
  public:
@@ -87,7 +87,7 @@ class PrefixCache : public std::enable_shared_from_this<PrefixCache> {
   // A prompt began with the entry, and not the first.
   void Met(const Entry& entry);
   std::shared_ptr<Checkpoint> Kept(const Entry& entry);  // null if it is not
-  // The rest blocks.
+  // These three block.
   absl::StatusOr<std::shared_ptr<Checkpoint>> Load(const Entry& entry);
   absl::Status Copy(const Place& place, HeldState& blank);
   // Makes `blank` the state of an entry that is stored, or of `less` if that cannot be read.

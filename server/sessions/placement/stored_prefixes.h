@@ -46,7 +46,7 @@ class StoredPrefixes {
     int64_t position = 0;
   };
 
-  // Of what is free on the durable tier: the rest of what sessions take.
+  // Of what is free on the durable tier: sessions may take the rest.
   static constexpr double kPartOfFree = 0.1;
   static constexpr size_t kMostWaiting = 4;
   static constexpr size_t kMostPrefixes = 4096;  // so that shared ones can be looked through
@@ -57,8 +57,8 @@ class StoredPrefixes {
 
   // Without the tier: of a shared one, as it was at most kSweepsPerLook sweeps ago.
   bool Has(const std::string& name) const;
-  // A request began with the prefix, whose state this is: it is stored, unless it is or it has to
-  // be dropped. Does not block.
+  // A request began with the prefix, whose state is `checkpoint`. The state is stored, unless it is
+  // stored already or has to be dropped. Does not block.
   void Met(const Prefix& prefix, const std::shared_ptr<Checkpoint>& checkpoint);
   // The image of a state at `position`, which is checked by what reads it. Blocks.
   absl::StatusOr<std::shared_ptr<const Blob>> Load(const std::string& name, int64_t position);
@@ -82,7 +82,7 @@ class StoredPrefixes {
   using ById = std::map<std::string, Known>;
 
   StoredPrefixes(Options options, int64_t budget);
-  // The rest blocks, and but for Forget is for the thread that writes.
+  // These block. All but Remove are for the thread that writes, or for when it does not run.
   absl::Status Look();
   void Write(const Prefix& prefix, const std::weak_ptr<Checkpoint>& checkpoint);
   absl::Status Put(const Prefix& prefix, const std::weak_ptr<Checkpoint>& checkpoint);
@@ -90,7 +90,7 @@ class StoredPrefixes {
   bool EvictOne();
   bool Remove(const std::string& id, absl::Time unused_since);
   void RemoveExpired();
-  // Those that are older than the stored ones by more than `interval`.
+  // Stores uses that are later than the stored ones by `interval` or more.
   void StoreUses(absl::Duration interval);
   void Tidy(bool look);
 

@@ -31,9 +31,9 @@
 
 namespace tvq {
 
-// What the server wrote itself and cannot read any more was damaged since: DATA_LOSS, naming
-// `what`, instead of an error of the input. A state of a model that was exchanged under its name is
-// not.
+// If the server cannot read what it wrote itself, that was damaged since: an error of the input
+// becomes DATA_LOSS, naming `what`. A state that no longer fits because its model was exchanged
+// under its name is not damaged: that error stays.
 absl::Status AsDataLoss(const absl::Status& status, const std::string& what);
 
 // What a reader has found beside the state.
@@ -81,8 +81,8 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
 
   // A session's present state was at `before` and is at `after`; null: at none.
   void MovePresent(Checkpoint* before, Checkpoint* after);
-  // Ids of sessions and marks' sessions at states that left memory, and are on the durable tier
-  // alone; of each state each is told once, `most` at a time. Empty: there are no more.
+  // Ids of sessions whose present state, or a mark's, has left memory and is on the durable tier
+  // alone. For each state each id comes once, at most `most` at a time. Empty: there are no more.
   std::vector<std::string> TakeParked(size_t most);
 
   // Keeps a checkpoint from being moved.
@@ -101,8 +101,8 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
     return BringToHost(checkpoint, [](int64_t) { return absl::OkStatus(); });
   }
 
-  // What Start needs is dropped with a state that only the durable tier has.
-  // Null then. It may be dropped at any time, so keep what this returns where it is needed.
+  // What Start needs; null if only the durable tier has the state. It is dropped when the state
+  // leaves memory, which may be at any time: keep what this returns as long as it is needed.
   std::shared_ptr<const CheckpointHead> Head(const Checkpoint& checkpoint) const;
   // Where a request starts that continues from `checkpoint`, whose head this is: a working copy,
   // made when the request is admitted. Where states can be cut it may be the head of an earlier
@@ -129,8 +129,8 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   absl::StatusOr<ImageReader> OpenImage(const std::shared_ptr<Checkpoint>& checkpoint);
 
   Tier Where(const Checkpoint& checkpoint) const;
-  // Sets the sessions whose present state lies in each place and the states' bytes, and adds the
-  // restores and their times.
+  // Adds the sessions whose present state lies in each place, and what was restored or corrupt.
+  // Sets the bytes on the device and in host memory, and the times of restores.
   void AddStats(SessionStats& stats) const;
 
   // Runs `task`, which works on memory alone, on a thread that copies states. False, and the task
@@ -173,8 +173,8 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   static Tier PlaceOf(const Checkpoint& checkpoint);
 
   // tiers_read.cc
-  // A state that was filled from an image: what is sealed of it lies on the device again, so the
-  // checkpoint, if it is at its position, is there, too, for little more.
+  // After `filled` was filled from an image, its sealed parts lie on the device again. So the
+  // checkpoint, if it is at the same position, is put there, too, if the few more bytes are free.
   void ShareAgain(Checkpoint& checkpoint, HeldState& filled);
   // `admit` is asked with the bytes before they are loaded.
   using Admit = std::function<absl::Status(int64_t bytes)>;

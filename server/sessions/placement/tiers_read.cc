@@ -15,8 +15,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 constexpr int64_t kCopyBytes = 1 << 20;
-// Of a state's stored copies, of which there may be as many as sessions, a read tries so many that
-// turn out damaged, and asks for so many that are not there any more.
+// A state may have as many stored copies as there are sessions. A read gives up after so many that
+// are damaged, or so many that are not there any more.
 constexpr int kMostCopies = 8;
 constexpr int kMostMissing = 64;
 

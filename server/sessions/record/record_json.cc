@@ -26,7 +26,7 @@ constexpr char kAnswerTail[] = "answer_tail";
 constexpr char kAfterAnswer[] = "after_answer";
 constexpr char kAppended[] = "appended_since";
 constexpr char kSpecialTokens[] = "add_special_tokens";
-// What a mark's object has beside its name and the end of its answer, which has its tail besides.
+// The most that a mark's object has beside its name and answer end, and the latter beside its tail.
 constexpr size_t kMostMarkFraming =
     std::string_view(R"({"name":"","position":,"version":},)").size() + 2 * 19;
 constexpr size_t kMostAnswerFraming =

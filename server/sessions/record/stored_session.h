@@ -42,10 +42,10 @@ class StoredSession {
   // state, for a mark's may be written before it. Null if there is none.
   const SessionRecord* Newest() const;
 
-  // What the session is at: Newest, unless a later version is damaged. Of that one its record, or
-  // what an earlier one knows, with `damage` set, and with a mark for each version that can be
-  // read; those that are no mark's, as far as is known, are called "version N". Nothing if there is
-  // no version.
+  // What the session is at: Newest, unless a later version is damaged. Then it is the record of
+  // that version, or what an earlier record knows, with `damage` set and a mark for each version
+  // that can be read. Versions that are not known to be a mark's are called "version N". Nothing if
+  // there is no version.
   std::optional<SessionRecord> Current(const std::string& id) const;
 
   // Versions that neither Newest names nor a later record, whose own state is still to come. None

@@ -56,7 +56,7 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint> {
   int pins_ = 0;           // threads that read it where it lies: it stays there
   int64_t presents_ = 0;   // sessions whose present state it is
   uint64_t last_use_ = 0;  // larger than that of all that were used before
-  // After a holder could not be stored that others would not fail with.
+  // When to try again after a holder could not be stored, for a reason that concerns no others.
   std::chrono::steady_clock::time_point retry_at_;
 };
 

@@ -75,8 +75,8 @@ class StateImageReader {
   std::vector<float>& logits() { return logits_; }  // empty, or [vocab_size]
   int64_t image_bytes() const { return image_bytes_; }
 
-  // Holds what the header says of the state against the sections that the model has at this
-  // position, so that nothing larger than the image needs to be reserved on its word.
+  // Compares what the header says of the state with the sections that the model has at this
+  // position, so that nothing larger than the image is reserved because the header says so.
   absl::Status ExpectSections(std::span<const SectionInfo> state) const;
 
   // Makes `state` the image's, and reads to the image's end. `state` is one of the model given to

@@ -45,8 +45,8 @@ absl::Status Claims::Refresh(const std::string& owner, const std::string& id, bo
 }
 
 absl::StatusOr<Claims::Standing> Claims::Compare(SessionEntry& entry) {
-  // What is being stored at this moment must not look like something that is not known, nor its
-  // claim, which the durable tier renews for a Put whose answer is lost, like another server's.
+  // A version that is being stored at this moment must not look like an unknown one. Nor may its
+  // claim look like another server's: the durable tier renews it for a Put whose answer is lost.
   std::optional<MutexLock> saving;
   for (;;) {
     std::string id;

@@ -37,10 +37,10 @@ class Claims {
   };
   absl::StatusOr<Standing> Compare(SessionEntry& entry);
 
-  // Puts `next`, which is what is stored, or null if nothing is, in the place of `known`, which is
+  // Puts `next` in the place of `known`. `next` is what is stored; null: nothing is. `known` is
   // null for a session that was not known. Waits for a call that claims the session. Changes
-  // nothing if something else has taken the place of `known` since, and returns false, changing
-  // nothing, if a call has it: that one knows better.
+  // nothing if something else has taken the place of `known` since. Returns false, and changes
+  // nothing, if a call has it: that call knows better.
   bool Replace(const std::string& id, const EntryPtr& known, EntryPtr next,
                Standing standing = Standing::kHolds);
 

@@ -26,8 +26,8 @@ class Commits {
           Saver& saver)
       : context_(context), places_(places), tiers_(tiers), table_(table), saver_(saver) {}
 
-  // Makes `next` the content of the leased session: version + 1. Its place is resized, `frees` even
-  // without room: a commit that gives up more in return is not refused. Blocks.
+  // Makes `next` the content of the leased session: version + 1. Its place is resized; with `frees`
+  // even if there is no room, because the commit gives up more in return. Blocks.
   absl::StatusOr<SessionView> Commit(const EntryLease& lease, SessionContent next,
                                      Durability durability, bool frees = false);
 
@@ -39,8 +39,8 @@ class Commits {
   absl::StatusOr<SessionView> Change(const SessionCall& call, CallKind kind,
                                      absl::StatusOr<Begun> begun, const Edit& edit);
 
-  // Brings to the device or host memory what is to have one more holder and only the durable tier
-  // has, and keeps it there. Blocks.
+  // Makes sure that the checkpoints of new holders are on the device or in host memory, and keeps
+  // them there. Blocks.
   absl::StatusOr<std::vector<Tiers::Pin>> Anchor(const std::vector<Holder>& added);
 
  private:

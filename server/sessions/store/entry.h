@@ -18,7 +18,7 @@ namespace tvq {
 
 // A session is this server's if no other server may write it, as far as this one knows: it has
 // claimed the session on the durable tier, or the tier is not shared, or the session was never
-// stored. Who takes a session is a call, or what ends it, claims it anew or gives it up.
+// stored. A session is taken by a call, or by what ends it, claims it anew or gives it up.
 enum class EntryState {
   kMaking,   // the call that makes it has not succeeded yet
   kIdle,     // this server's; nothing has taken it

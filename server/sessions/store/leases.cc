@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kMaxClaims = 10;  // each but the first follows another call that looked meanwhile
 
-// What a call with this key was answered before. Fork looks for what it made, and to save or delete
-// twice is as once.
+// What a call with this key was answered before. Nothing for Fork, which looks for what it made,
+// nor for Save and Delete: doing them twice is the same as once.
 absl::StatusOr<std::optional<std::string>> FindReply(const Replies& replies, CallKind kind,
                                                      const SessionCall& call) {
   if (kind == CallKind::kFork || kind == CallKind::kSave || kind == CallKind::kDelete) {
@@ -78,7 +78,7 @@ absl::Status Leases::Lock(const SessionCall& call, CallKind kind, Begun& begun) 
 absl::Status Leases::Look(const SessionCall& call, CallKind kind, Begun& begun) {
   if (kind != CallKind::kDelete) {  // what is stored may be too damaged to load, but not to delete
     auto status = loader_.LoadPresent(*begun.entry, begun.state_head);
-    // Nor to go back to a mark or fork it. A fork of what is lost sees for itself.
+    // Damage does not stop a rewind to a mark or its fork. A fork of the lost state fails later.
     const bool may_do_without = kind == CallKind::kRewind || kind == CallKind::kFork;
     if (!status.ok() && !(may_do_without && absl::IsDataLoss(status))) return status;
   }

@@ -16,8 +16,8 @@ constexpr int64_t kShare = 15;  // an owner may have so many times what it leave
 
 absl::StatusOr<EntryPtr> SessionTable::Find(const std::string& owner, const std::string& id) const {
   EntryPtr entry = index.Find(id);
-  // Another owner's session looks exactly like one that does not exist. Whose session is lost with
-  // its record cannot be told: it is theirs who know the id, and has nothing to show.
+  // Another owner's session looks exactly like one that does not exist. If the record is lost, so
+  // is the owner's name: any caller that knows the id finds the session, which has nothing to show.
   if (entry == nullptr ||
       (entry->content->record.owner != owner && !entry->content->record.owner_lost)) {
     return Refused(Reason::kSessionUnknown, "session_id",

@@ -38,8 +38,8 @@ int64_t CapacityOf(const SessionOptions& options, const DurableTier* durable, in
   return host + std::max<int64_t>(0, budget - kReplacedAtOnce * largest);
 }
 
-// Of an image, for those that are replaced. States that grow are mostly far from their longest, and
-// would take all of the tier.
+// The largest image that is assumed for versions that are replaced. States that grow are mostly far
+// from their longest: with that the tier would have no room left.
 int64_t LargestOf(const Model& model, int64_t empty, const DurableTier* durable) {
   if (!model.StatesGrow() || durable == nullptr) return empty;
   const int64_t growth = model.LargestStateBytes() - model.StateBytes(0);

@@ -78,7 +78,7 @@ class UploadSource : public StateSource, public std::enable_shared_from_this<Upl
   const ModelInfo info_;
 };
 
-// Whether the model has room for the state that the header tells of, which covers then what is
+// Whether the model can have the state that the header tells of. If so, the image covers what is
 // reserved for it. FAILED_PRECONDITION if it is longer than the model's sessions may be here.
 absl::Status CheckState(const StateImageReader& image, const Model& model) {
   const int64_t longest = model.info().config.max_position;
@@ -98,7 +98,7 @@ absl::StatusOr<SnapshotHead> ReadHead(const Blob& blob, ByteSource* source) {
     return Refused(Reason::kSnapshotInvalid, "snapshot",
                    absl::StrCat("has ", blob.size(), " bytes, its header tells of ", bytes));
   }
-  // The file of a mark has the record of a later version, which its state is not of.
+  // In the file of a mark the record is of a later version than the state.
   if (head->version != head->record.version) {
     return Refused(Reason::kSnapshotInvalid, "snapshot",
                    absl::StrCat("holds the state of version ", head->version,

@@ -59,7 +59,7 @@ class Transfers {
   struct Checked {
     SnapshotHead head;
     size_t model = 0;
-    std::optional<Continuation> state;  // unset at position 0
+    std::optional<Continuation> state;  // unset at position 0 with nothing pending
   };
   absl::StatusOr<std::unique_ptr<SnapshotStream>> OpenExport(const SessionCall& call,
                                                              const SessionContent& content,

@@ -106,8 +106,8 @@ absl::StatusOr<std::vector<SessionView>> VersionTree::Fork(const SessionCall& ca
                            .creation_asked = AskedBy(CallKind::kFork, call.request_hash)},
                           call.durability);
   if (!made.ok() || std::ssize(*made) >= options.count) return made;
-  // The first call may have come to an end, and could not be undone, with some of them stored. The
-  // parent may have changed since; the others are made from one of these.
+  // The first call may have ended with only some forks stored, and could not be undone. The parent
+  // may have changed since, so the others are made from one of these forks.
   SessionCall rest = call;
   if (!made->empty()) rest.expected_version.reset();  // it was at this version then
   auto begun = leases_.Begin(rest, CallKind::kFork);
@@ -154,7 +154,7 @@ absl::StatusOr<SessionView> VersionTree::Mark(const SessionCall& call, const std
     if (!placed.ok()) return placed.status();
     kept = *std::move(placed);
   }
-  // If the call fails, the older mark stays, and has its place as it was before the lease ends.
+  // If the call fails, the older mark stays. Its place gets its size back before the lease ends.
   const auto place = kept.place;
   absl::Cleanup undo = [&place, before = place->bytes()] { place->Force(before); };
   std::erase_if(next.marks, [&](const KeptMark& m) { return m.record.name == name; });

@@ -44,7 +44,7 @@ class VersionTree {
                                        const ForkOptions& options);
   // Another like a fork that is as it was made.
   absl::StatusOr<SessionContent> Twin(const SessionContent& fork);
-  // The content of one of the forks that is as it was made; ABORTED if there is none.
+  // The content of a fork that has not changed since it was made; else FAILED_PRECONDITION.
   absl::StatusOr<ContentPtr> Untouched(const std::vector<SessionView>& forks) const;
 
   const StoreContext& context_;

@@ -30,10 +30,10 @@ class SnapshotReceiver {
         patience_(patience),
         left_(patience) {}
 
-  // For a chunk that was `waited` for. INVALID_ARGUMENT if it is too long. DEADLINE_EXCEEDED when
-  // those that came lately came too slowly. RESOURCE_EXHAUSTED for a snapshot that is larger than
-  // any this server takes, or, then `busy` is true, when others are sending too much already or
-  // there is no memory.
+  // Takes a chunk that was `waited` for. INVALID_ARGUMENT if it is too long. DEADLINE_EXCEEDED
+  // if the latest chunks came too slowly. RESOURCE_EXHAUSTED if the snapshot is larger than
+  // any that this server takes, if others are sending too much already, or if there is no
+  // memory.
   absl::Status Add(const std::string& chunk, Clock::duration waited);
 
   // Counts what the call keeps beside the snapshot. RESOURCE_EXHAUSTED as for a chunk.

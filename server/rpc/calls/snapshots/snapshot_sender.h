@@ -21,9 +21,9 @@
 namespace tvq {
 
 // A snapshot on its way out, in messages with the fields `chunk` and, in the first, `total_bytes`.
-// The next is made when gRPC has taken the one before; a client that takes nothing for too long
-// loses the snapshot, and what that holds. It hears so if it takes something after all, before the
-// call's ReaderGuard ends the call.
+// The next message is made when gRPC has taken the one before. If the client takes nothing for too
+// long, the snapshot is dropped, and what it holds is freed. If the client then takes something
+// after all, it gets an error that says so, unless the call's ReaderGuard has ended the call.
 //
 // One thread at a time: the task that makes a message, then gRPC when that is written. Only the
 // guard comes between, while a write is in flight, and takes the snapshot away.

@@ -11,8 +11,8 @@
 namespace tvq {
 
 // Says when clients that have just connected are handed to gRPC, which reads what they have sent
-// before other code can look at it. A storm that comes over new connections is so never faster than
-// the guard that closes them. Any thread.
+// before other code can look at it. So a storm over new connections is never faster than the guard
+// that closes them. Any thread.
 class Admission {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -28,13 +28,13 @@ class Admission {
     bool calm() const { return !crowded && wary.empty(); }
   };
 
-  // So many may enter between two looks of the guard, of them so many that are suspect: that have
+  // How many may enter between two looks of the guard, and how many suspects of them: those that
   // sent much, or are of a wary network. gRPC may take in some thousand streams of each until then.
   static constexpr int kBetweenLooks = 32;
   static constexpr int kSuspectsBetweenLooks = 4;
-  // Unless all is calm, they also enter one by one: the next after kOften, and a suspect kRarely
-  // after the last one, as gRPC needs that long to take apart what it brings. While there is a
-  // crowd, one that is not suspect enters every kRarely, and suspects do not.
+  // Unless all is calm, they also enter one by one: kOften after the one before, and a suspect only
+  // kRarely after the last suspect, for gRPC needs that long to clean up what it brings. In a
+  // crowd, one that is no suspect enters every kRarely, and suspects do not enter.
   static constexpr std::chrono::milliseconds kOften{10};
   static constexpr std::chrono::milliseconds kRarely{250};
 

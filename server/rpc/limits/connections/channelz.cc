@@ -61,9 +61,9 @@ absl::Time TimeOf(const json& value) {
   return time;
 }
 
-// Calls `see` with each element of `array` in the pages that `get` answers, the first of which
-// begins at the id `first`, and others after the last id, at `id` of an element, of the page
-// before.
+// Calls `see` with each element of `array` in all pages that `get` returns. The first page begins
+// at the id `first`, and each other page behind the last id of the page before. `array` and `id`
+// are paths: of the elements in a page, and of the id in an element.
 template <typename Get, typename See>
 void ForEach(const char* array, const char* id, intptr_t first, const Get& get, const See& see) {
   while (true) {

@@ -15,8 +15,8 @@ namespace tvq {
 // Some 20 us.
 int64_t CallsStarted();
 
-// Of all of the process's servers, those that were opened after the one with the id `after`.
-// Without what gRPC does not count: bytes, standing. Some 20 us each.
+// The connections with ids above `after`, of all servers of the process. `bytes`, `unread`, `ended`
+// and `standing` are not filled in, for gRPC does not count them. Some 20 us each.
 std::vector<Connection> OpenConnections(int64_t after = 0);
 
 // All that came to this port.

@@ -19,8 +19,8 @@ namespace {
 // time.
 Descriptor Duplicate(int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
-// Shutting down alone would leave gRPC what lies in the socket's buffer, perhaps megabytes, and the
-// client waiting for room in it: without lingering, it is told when gRPC closes.
+// A shutdown alone would leave gRPC perhaps megabytes to read, and the client waiting for room in
+// the socket's buffer. Without lingering, the client is told when gRPC closes.
 void End(int fd) {
   const linger none{.l_onoff = 1, .l_linger = 0};
   setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));

@@ -21,19 +21,19 @@ using std::chrono::steady_clock;
 // A storm brings some 50,000 streams a second, each of which takes 13 kB until it is taken apart.
 constexpr std::chrono::milliseconds kPeriod{10};
 
-// Looking at the connections takes at most one part in so many of a core's time, not counting
-// that in which others have the cores: in a storm that is most of it.
+// Looking at the connections takes at most 1/kShareOfTime of a core's time. Time in which other
+// threads have the cores does not count; in a storm that is most of the time.
 constexpr int kShareOfTime = 5;
 
-// But so long after a look there may be another. With --max-connections (4,096) a look takes some
-// 90 ms, and a storm brings fewer streams from the one to the next than may be live at once.
+// But the pause after a look is at most this long. With --max-connections (4,096) a look takes some
+// 90 ms, and a storm brings fewer streams between two looks than may be live at once.
 constexpr std::chrono::milliseconds kLongestPause{100};
 
 // Memory that has come. Bytes of requests may be the cause.
 constexpr int64_t kWorthALook = int64_t{8} << 20;
 
-// Where neither calls nor memory ask for a look, there is one so often, in at most one part in so
-// many of a core's time: bytes of requests may fill memory that this process has freed and kept.
+// How often to look if neither calls nor memory ask for it, in at most 1/kUnaskedShareOfTime of a
+// core's time: bytes of requests may fill memory that this process has freed but kept.
 constexpr std::chrono::milliseconds kUnasked{250};
 constexpr int kUnaskedShareOfTime = 20;
 

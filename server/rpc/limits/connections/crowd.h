@@ -19,13 +19,13 @@ class Crowd {
   // Live at once, or max_streams if that is more. A stream takes 13 kB of gRPC's: 156 MB in all,
   // and about as much until what was closed is taken apart.
   static constexpr int64_t kStreams = 12'000;
-  // Of kStreams, so much may be new while so many networks are wary: others are likely to be of the
-  // same owner, and all begin at once.
+  // The part of kStreams that may be new while kMany or more networks are wary: other networks are
+  // then likely to belong to the same owner, and all of them may begin at once.
   static constexpr double kNewAmongMany = 0.25;
   static constexpr int kMany = 8;
-  // So much of what may be new, or of max_bytes in new bytes, is a crowd. New connections then
-  // wait: what they may bring until the next look has to fit beside it. What is held for long is
-  // none, or one client could keep all others out.
+  // There is a crowd if new streams reach this part of what may be new, or new bytes this part of
+  // max_bytes. New connections then wait, so that what they bring until the next look still fits.
+  // What has been held for long does not count, or one client could keep all others out.
   static constexpr double kCrowded = 0.25;
 
   // `resets`: that may come in a second; 0: no limit, neither of them nor of streams.
@@ -44,7 +44,7 @@ class Crowd {
   // Also those that have begun nothing yet: in a storm from many connections each of them would
   // bring some hundred streams before it is seen.
   void CloseUnknown(std::vector<Group::Verdict>* closed);
-  // What connections did that are closed by now leaves what is counted of the open ones.
+  // Removes what closed connections did from the counts of the open ones.
   void Settle();
 
   const double resets_;

@@ -34,8 +34,8 @@ struct Group {
   void Add(Watched* one, const Lately& fresh);
   // Of those that stay open.
   double Sum(Count count) const;
-  // Closes those with the most of it for what they were served, until it is less by `above`.
-  // Connections of a lower standing are closed first.
+  // Closes connections until `count` is less by `above`. Those of a lower standing come first, then
+  // those with the most of it in proportion to what they were served.
   void CloseMost(Reason reason, Count count, double above, std::vector<Verdict>* closed);
   static void Close(Watched* one, Reason reason, double count, std::vector<Verdict>* closed);
 };

@@ -1,11 +1,11 @@
 // Header blocks of HTTP/2 that do not end.
 //
-// gRPC 1.51 takes one in for as long as it comes (HEADERS, and then CONTINUATION for ever), bounds
-// only what a single frame of it has, and keeps some 70 bytes for one that came; a field in it that
-// does not end it parses again for each read. No flow control holds such frames back, and nothing
-// that gRPC counts tells them from a message. So what gRPC reads is looked at here, on its way:
-// this library has functions in the place of the system's recvmsg and OpenSSL's SSL_read, which
-// call those. A connection with a block that is too long fails when gRPC reads it.
+// gRPC 1.51 reads such a block for as long as it comes: HEADERS, and then CONTINUATION for ever. It
+// bounds only the content of each frame, and keeps some 70 bytes for each frame that came. A field
+// that does not end is parsed again at each read. Flow control does not hold such frames back, and
+// gRPC's counts do not tell them from a message. So this library watches what gRPC reads: it
+// replaces the system's recvmsg and OpenSSL's SSL_read by functions that call them. If a block is
+// too long, they fail, and so does the connection.
 #ifndef TVQ_SERVER_RPC_LIMITS_CONNECTIONS_HEADER_BLOCKS_H_
 #define TVQ_SERVER_RPC_LIMITS_CONNECTIONS_HEADER_BLOCKS_H_
 
@@ -35,8 +35,8 @@ class HeaderBlocks {
   int64_t block_ = 0;  // bytes of the block that has begun and not ended
 };
 
-// What gRPC will read from the socket is looked at, as that of a new connection without TLS. Those
-// with TLS are looked at anyway.
+// From now on, watches what gRPC reads from this socket: a new connection without TLS. Connections
+// with TLS are watched without this.
 void WatchHeaders(int fd);
 
 // Connections that failed for their headers, since the start.

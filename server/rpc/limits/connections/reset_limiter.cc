@@ -8,7 +8,7 @@
 namespace tvq {
 namespace {
 
-// Streams that were answered or reset are taken apart a little later.
+// Live streams for each that may be open: answered or reset streams are cleaned up a little later.
 constexpr double kLiveForOpen = 1.25;
 
 // Times what a connection may have open, for the new ones of a network.

@@ -25,13 +25,13 @@ namespace tvq {
 //
 // A connection whose bytes bring nothing is closed, whoever's it is (Watched::IsBarren).
 //
-// The connections of one network (NetworkOf) together may reset kConnections times what one may,
-// and have twice as many new streams live; beyond it those with the most are closed. For kWary
-// after one was closed its network may do only kAfterStorm of all this at once: it opens another,
-// perhaps. And kAfterStorm of that, as long as more streams of the network are live than it may
-// then have, those of closed connections among them: what it does is not taken apart as fast as it
-// comes. A few of each it may always do, so that its honest clients go on. All without a key share
-// what Crowd says, in which they may reset as many as one network.
+// Together the connections of one network (NetworkOf) may reset kConnections times what one may,
+// and have twice as many new streams live. Beyond that, those with the most are closed. For kWary
+// after one was closed, its network may do only kAfterStorm of all this at once, for it may open
+// another. It may do only kAfterStorm of that while more of its streams are live than it may then
+// have, also those of closed connections: gRPC cleans up more slowly than they come. It may always
+// do a few of each, so that honest clients there go on. All clients without a key share the limits
+// of Crowd, in which they may reset as many as one network.
 class ResetLimiter {
  public:
   using Time = Lately::Time;

@@ -51,10 +51,10 @@ Lately Watched::See(Connection connection, const ConnectionLimits& limits, Time 
   return fresh;
 }
 
-// Of what came, it is not known which request it is of. All have come whole if each stream that has
-// not failed has had a message. A stream may have several, and fail after one: surplus messages
-// must not hide a later request that is unfinished. It may also be answered without one, so no more
-// are taken for unfinished than streams are live.
+// It is not known which request the bytes belong to. All requests have come whole if each stream
+// that has not failed has had a message. But a stream may have several messages and then fail:
+// these surplus messages must not hide a later request that is unfinished. A stream may also be
+// answered without a message, so no more requests count as unfinished than streams are live.
 int64_t Watched::CountUnfinished(const Connection& connection) {
   const int64_t beyond = connection.messages + connection.failed - connection.started;
   surplus = std::min(std::max(surplus, beyond), beyond + connection.live());

@@ -31,9 +31,9 @@ struct Lately {
 struct Watched {
   using Time = Lately::Time;
 
-  // gRPC may list connections that have ended as long as it lives. Those that were closed, by us or
-  // their client, and have done nothing for so long are taken for such: it needs some seconds to
-  // take apart what a storm has left.
+  // gRPC may list connections that have ended as long as it lives. A connection counts as ended if
+  // it was closed, by us or by its client, and has done nothing for this long: gRPC needs some
+  // seconds to clean up after a storm.
   static constexpr std::chrono::seconds kGone{20};
   // What still brings bytes so long after it was closed is open: no descriptor was free for that.
   static constexpr std::chrono::seconds kClosing{1};
@@ -46,12 +46,12 @@ struct Watched {
   std::optional<Time> closed;  // since when; gRPC is yet to find out
   Time changed;                // when it was last seen to do anything
 
-  // Bytes that were read since the client last began a stream, sent a whole message or gave up a
-  // stream: so many may come at once, and then as many each second, beside some for each message
-  // that goes to it, whose windows and pings it answers, and those of the messages that may be
-  // under way, one on each stream. After a message gRPC may wait for as many bytes as one more
-  // could have, 4 MiB at most, before it looks at what they are.
-  // More are frames that ask for nothing.
+  // `barren` counts bytes that were read since the client last began a stream, sent a whole message
+  // or gave up a stream. kBarrenAtOnce may come at once, then kBarrenPerSecond in each second, and
+  // kBarrenPerSent for each message that goes to the client, which answers windows and pings. The
+  // messages that may be under way, one on each stream, may come, too. After a message gRPC may
+  // wait for the bytes of one more, 4 MiB at most, before it looks at what they are. More are
+  // frames that ask for nothing.
   static constexpr double kBarrenAtOnce = 256 << 10;
   static constexpr double kBarrenPerSecond = 64 << 10;
   static constexpr double kBarrenPerSent = 64;

@@ -155,7 +155,7 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
     }
     absl::StatusOr<int64_t> growth = Admit(record, version, bytes);
     if (!growth.ok()) return Inside(growth.status());
-    // Under its own record it is what a restart finds until the record's own state comes.
+    // A restart needs this version with its own record until the new record's state is stored.
     if (present.version && version != record.version &&
         found->second.versions().at(version).record.version == version) {
       return absl::OkStatus();

@@ -47,8 +47,8 @@ class RedisConnection {
   // How long a command or its reply may stand still from now on; `query` at first.
   absl::Status SetPatience(absl::Duration progress);
 
-  // Sends a command without waiting for the reply. Replies come in the order of the commands. To
-  // send several long commands that are answered at length before receiving would be to wait for
+  // Sends a command without waiting for the reply. Replies come in the order of the commands. Do
+  // not send several long commands with long replies before you receive: both ends would wait for
   // ever.
   absl::Status Send(std::span<const std::string_view> command);
   absl::StatusOr<RedisReply> Receive();

@@ -110,7 +110,7 @@ std::string RedisTier::CreatedKey(const SessionRecord& record) const {
 absl::Status RedisTier::Open() {
   absl::StatusOr<Connection> connection = client_.BorrowForQuery();
   if (!connection.ok()) return connection.status();
-  // A user without the permission for INFO gets no check, and no budget that was not said.
+  // Without the permission for INFO there is no check, and no limit unless a budget was given.
   const absl::StatusOr<RedisReply> info = (*connection)->Call({"INFO", "memory"});
   if (info.ok()) {
     const absl::string_view text((*info)->str, (*info)->len);

@@ -23,9 +23,9 @@ struct RedisTierOptions {
 // A DurableTier in the Redis at `url` (see ParseRedisUrl). Durable is what Redis makes durable: its
 // append-only file is the operator's choice. Not a Redis Cluster.
 //
-// A session is written by the server that claimed it last; of one that none claimed, the first to
-// store it. Calls of any other answer ABORTED, Delete included, unless it never wrote the session.
-// A session that was deleted stays so for those that do not claim it anew.
+// A session is written by the server that claimed it last, or by the first to store it if none has
+// claimed it. Put, Touch and Delete of any other server answer ABORTED. A session that was deleted
+// stays so for a day, in which no server can claim or store it.
 //
 // Errors of the connection: see RedisConnection; UNAVAILABLE, too, if the data that Redis had were
 // lost between two steps of one call. FAILED_PRECONDITION for a Redis that drops keys of its own
