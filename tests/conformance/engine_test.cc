@@ -138,9 +138,9 @@ class EngineConformanceTest : public testing::TestWithParam<EngineCase> {
  protected:
   void SetUp() override { TVQ_SKIP_WITHOUT_DEVICE(GetParam().device); }
 
-  // With three engines, three types and two numbers of threads, 360 interleavings on the CPU, of
+  // With three engines, three types and two numbers of threads, 180 interleavings on the CPU, of
   // owners, priorities and readers drawn anew each time.
-  int rounds() const { return GetParam().stand_in() ? 1 : 20; }
+  int rounds() const { return GetParam().stand_in() ? 1 : 10; }
   Limits few() const { return GetParam().stand_in() ? Limits{3, 40} : Limits{64, 512}; }
   // Much at once, as little as can be, and something between.
   std::vector<Limits> limits() const {
