@@ -50,6 +50,10 @@ class ModelTest : public testing::TestWithParam<Case> {
     if (!shape().has_codes()) return {{}};
     return {{}, {.int8 = true, .skip_mass = 0.02F}};
   }
+  // One of them where kernels are slow: for what does not depend on how they read.
+  std::vector<StateReads> FewReads() const {
+    return slow() ? std::vector<StateReads>{Reads().back()} : Reads();
+  }
   size_t window() const { return static_cast<size_t>(shape().mem_len) + 1; }
   // Enough for what changes with the position: a window that turns twice, a cache's second page, a
   // second block of features' products.
