@@ -77,8 +77,8 @@ std::string WrongCount(const std::string& reason) {
          " times, must be given once";
 }
 
-// CLI11's complaint, said as the programs say theirs; it names the option last of what is no
-// number.
+// CLI11's complaint in the words of the programs. Of a value that is no number CLI11 says
+// "Could not convert: OPTION = VALUE".
 std::string WhatIsWrong(const CLI::App* app, const CLI::Error& error) {
   constexpr std::string_view kBegin = "Could not convert: ", kIs = " = ", kExcludes = " excludes ";
   const std::string reason = error.what();
@@ -103,8 +103,8 @@ std::string WhatIsWrong(const CLI::App* app, const CLI::Error& error) {
          " is no number";
 }
 
-// What is wrong with the value of an option. Where the environment gave it, the option being on no
-// command line, it names the variable, and says what a value of Kubernetes' is.
+// What is wrong with the value of an option. If the environment gave it, and not the command line,
+// the text names the variable, and says so if it is a value that Kubernetes sets.
 std::string Reason(const CLI::App* app, const CLI::Error& error,
                    const std::vector<std::string>& words) {
   const std::string reason = WhatIsWrong(app, error);

@@ -71,9 +71,9 @@ struct Element<std::vector<T>> {
   using Type = T;
 };
 
-// Reads a whole number in decimal digits, blanks around it and a + before it left out, and writes
-// it into `text` as it is meant. CLI11 takes the largest number for one that is larger, -1 for the
-// largest, and one that begins with 0 for an octal one. Returns what is wrong.
+// Reads a whole number in decimal digits, and writes it to `text` without blanks around it or a +
+// before it. CLI11 alone would read a number that is too large as the largest one, -1 as the
+// largest one, and a number that begins with 0 as octal. Returns what is wrong.
 template <typename T>
 std::string TakeWhole(std::string& text) {
   const size_t begin = std::min(text.find_first_not_of(" \t\n"), text.size());

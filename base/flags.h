@@ -107,7 +107,7 @@ class Command {
   std::vector<std::pair<std::string, std::string>> Given() const;
 
   Command AddCommand(const std::string& name, const std::string& help) const;
-  // Tells how to give what a person may write as an argument, of which this command takes no more.
+  // `hint` is shown for an argument that this command does not take: how to give it instead.
   void InsteadOfArguments(const std::string& hint) const;
   void RequireCommand() const;
   // Options of this command may follow a subcommand's, whose --help shows them, but for those

@@ -23,8 +23,8 @@ struct JsonLimits {
 absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, std::string_view source,
                                                const JsonLimits& limits);
 
-// Characters at which some readers of lines end one, and how JSON, where they may stand in strings,
-// can write them too.
+// Characters that some readers take for the end of a line, and the escapes by which JSON can write
+// them in strings.
 inline constexpr std::array<std::pair<const char*, const char*>, 3> kJsonLineEnds = {
     {{"\xC2\x85", "\\u0085"}, {"\xE2\x80\xA8", "\\u2028"}, {"\xE2\x80\xA9", "\\u2029"}}};
 

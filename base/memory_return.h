@@ -20,9 +20,9 @@ class ReturnRule {
     int64_t resident = 0;  // of the process
   };
 
-  // Whether to ask, at a look now and then: when so much was freed since the last time, or the
-  // process has grown by as much since and as much is free, and it is not in use again at the next
-  // look.
+  // Whether to ask now: if at least kWorthwhileBytes were freed since the last time, or the process
+  // has grown by as many since then and as many are free. Only if the look before found so, too, so
+  // that the memory is not in use again.
   bool Look(const Memory& memory);
 
   // The system has nearly all of what is free now.

@@ -7,9 +7,9 @@
 
 namespace tvq {
 
-// The word that a person meant with `word`: the one of `words` that fewest letters need to be
-// changed for, put in, left out or swapped with the next one ('_' counts as '-'). "" if none is so
-// near: at most one change for every three letters.
+// The word that a person meant with `word`: the one of `words` that needs the fewest changes. Each
+// change replaces, adds or leaves out a letter, or swaps it with the next one ('_' counts as '-').
+// "" if all need more than one change for every three letters.
 std::string Nearest(std::string_view word, const std::vector<std::string>& words);
 
 }  // namespace tvq

@@ -22,9 +22,9 @@ absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path);
 // The whole file; INVALID_ARGUMENT if it is larger than `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 
-// Whether to wait for what comes through a pipe, as the start of a program may, for
-// --api-key-file <(...); a server at work does not. Somebody at a terminal waits for a pipe that is
-// being written to.
+// Whether to wait for what comes through a pipe. A program may at its start (kWait), for
+// --api-key-file <(...); a server at work does not (kDoNotWait). A client waits only for a pipe
+// that has a writer (kWaitIfWritten).
 enum class Pipes : uint8_t { kWait, kWaitIfWritten, kDoNotWait };
 
 // The whole of a file that an operator names, such as keys or certificates, and that may be a pipe.

@@ -13,11 +13,11 @@
 
 namespace tvq {
 
-// Owners take turns: next is a task of the owner that has the fewest running; of several by
-// self-clocked fair queueing (Golestani, "A Self-Clocked Fair Queueing Scheme for Broadband
-// Applications", 1994). So before a task of an owner that has nothing else begins, tasks of each
-// other owner begin that cost together as much as it does, and one more, however many it has
-// waiting.
+// Owners take turns: next is a task of the owner that has the fewest running. Among several such
+// owners, self-clocked fair queueing decides (Golestani, "A Self-Clocked Fair Queueing Scheme for
+// Broadband Applications", 1994). So before the only task of an owner begins, each other owner
+// begins tasks that together cost as much as that one, and one more, however many of its tasks
+// wait.
 //
 // Tasks that are short may have threads of their own. Every operation takes logarithmic time. Not
 // thread-safe.
@@ -27,8 +27,8 @@ class TaskTurns {
   enum class Order {
     // All tasks cost the same, and those of an owner begin as they came.
     kArrival,
-    // Bytes cost. A task overtakes those of its owner that wait and have more bytes, unless as many
-    // bytes as it has fewer have begun since they came: large ones wait, but not for ever.
+    // A task costs its bytes. It overtakes larger tasks of its owner that wait, unless the bytes
+    // begun since those came make up the difference: large ones wait, but not for ever.
     kShortFirst,
   };
 
@@ -42,7 +42,7 @@ class TaskTurns {
   void Add(const Owner& owner, size_t bytes, bool is_short, Task task) {
     const auto entry = lines_.try_emplace(owner).first;
     Line& line = entry->second;
-    // It has fallen behind where nothing of it waited, however long its last task runs.
+    // If nothing of it waited, it begins at the present time, however long its last task runs.
     if (line.idle()) line.time = time_;
     TakeOut(line);
     const uint64_t due = order_ == Order::kArrival ? 0 : line.begun_bytes + bytes;

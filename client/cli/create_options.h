@@ -41,9 +41,9 @@ flags::Option AddTtl(flags::Command command, std::optional<double>& ttl);
 // A session that was made: its id, or all of it with --json.
 void Print(const Globals& globals, const v1::Session& session);
 
-// Of sessions that were made, when they have been printed: deletes them where stdout could not be
-// written, for nobody knows them; a call with the same key, if it has one, would tell them again.
-// Returns the exit code.
+// Call it when new sessions have been printed. If stdout could not be written, nobody knows the
+// sessions, so they are deleted; but not if there is an idempotency key, for a call with the same
+// key would tell them again. Returns the exit code.
 int EndOfNew(const Globals& globals, std::span<const v1::Session> made,
              const std::string& idempotency_key);
 

@@ -32,10 +32,10 @@ struct CallEnd {
 
 // How a call ended. Its context must have the response's head, or know that there was none.
 //
-// CANCELLED is what this side stopped, alone. A server that shuts down leaves calls CANCELLED, too,
-// that reach it while it tells its clients to go (HTTP/2's GOAWAY), and that it has not begun; so
-// does a proxy that gives a call up: UNAVAILABLE. After the head it is what a server does to a
-// client that takes nothing: DEADLINE_EXCEEDED.
+// CANCELLED means only that this side stopped the call. A server that shuts down also cancels calls
+// that reach it while it tells its clients to go (HTTP/2's GOAWAY) and that it has not begun, and a
+// proxy calls that it gives up: these become UNAVAILABLE. After the head, a server cancels calls
+// whose client takes nothing: they become DEADLINE_EXCEEDED.
 absl::Status FromGrpc(const grpc::Status& status, const grpc::ClientContext& context,
                       const CallEnd& end = {});
 

@@ -10,7 +10,7 @@ namespace tvq::client {
 enum class Health {
   kServing,
   kNotServing,  // it drains, or hangs
-  kAlive        // it speaks TLS, and wants another certificate of its clients: it may be either
+  kAlive        // it speaks TLS, and wants another client certificate: it may serve or not
 };
 
 // What grpc.health.v1.Health says of the server as a whole. Sends no key, and takes whatever

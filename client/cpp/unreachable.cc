@@ -14,7 +14,7 @@
 namespace tvq::client {
 namespace {
 
-// How gRPC's messages begin about a connection that ended amid a call.
+// How gRPC's messages begin if a connection broke during a call.
 constexpr const char* kBroken[] = {"Socket closed",
                                    "recvmsg",
                                    "sendmsg",

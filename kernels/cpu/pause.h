@@ -16,9 +16,9 @@ inline void Pause() {
 #endif
 }
 
-// Returns when ready() is true, which another thread makes it within a few microseconds. That
-// thread may have been taken off its core: so after some microseconds this thread lets others run
-// on its own.
+// Returns when ready() is true. Another thread makes it true within a few microseconds, unless that
+// thread was taken off its core. So after some microseconds this thread lets other threads run on
+// the core that it has itself.
 template <typename Ready>
 void WaitUntil(const Ready& ready) {
   constexpr int kPausesBeforeYield = 1000;

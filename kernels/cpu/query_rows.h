@@ -8,7 +8,7 @@
 
 namespace tvq {
 
-// So many columns of rows of values are packed, which are the columns of a task.
+// The columns of a task: rows of values are packed this many columns at a time.
 inline constexpr int64_t kPackColumns = 64;
 inline constexpr int64_t kPackLineBytes = 64;
 

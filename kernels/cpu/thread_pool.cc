@@ -74,8 +74,8 @@ class Lookout {
 // the number of tasks not yet taken. The thread that lowers this number owns a task. The caller
 // does not return until every taken task is counted in `done`, so the job cannot change while a
 // thread owns one of its tasks. A worker that comes late finds zero and never looks at the job; the
-// caller does not wait for it. For a worker that was taken off its core in the middle of a task the
-// caller makes room (pool_thread.h), and so do idle workers for other workers and the caller.
+// caller does not wait for it. If a worker is taken off its core in the middle of a task, the
+// caller lends it its own core (pool_thread.h). Idle workers give theirs, also to the caller.
 struct ThreadPool::Impl {
   explicit Impl(int count) : threads(static_cast<size_t>(count)) {
     for (int i = 1; i < count; ++i) {

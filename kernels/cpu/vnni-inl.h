@@ -1,5 +1,5 @@
-// VPDPBUSD, which multiplies four unsigned bytes with four signed ones and adds the products to an
-// int32, on vectors of the width that the including file says: TVQ_VNNI_BITS is 512, or 256 for the
+// VPDPBUSD on vectors: multiplies four unsigned bytes with four signed ones, adds the products to
+// an int32. The including file sets the vectors' width by TVQ_VNNI_BITS: 512, or 256 for the
 // encoding of AVX-VNNI, which processors without AVX-512 have. For x86-64 alone.
 #ifndef TVQ_KERNELS_CPU_VNNI_INL_H_
 #define TVQ_KERNELS_CPU_VNNI_INL_H_

@@ -21,7 +21,7 @@ namespace tvq {
 TVQ_OPS(TVQ_OP, )
 #undef TVQ_OP
 
-// "Linear: y is [3,5], expected [3,7]"; a tensor that is not empty must have data.
+// Error "Linear: y is [3,5], expected [3,7]". A tensor that is not empty must have data.
 absl::Status CheckShape(std::string_view op, std::string_view argument, const void* data,
                         std::span<const int64_t> found, std::span<const int64_t> expected);
 

@@ -139,7 +139,7 @@ class Encoder {
 };
 
 // Shows the codes that keys are quantized to, and lets a caller replace them; a capability of
-// families that quantize keys. To compare two dtypes with the same codes forced on both separates
+// families that quantize keys. Comparing two dtypes with the same codes forced on both separates
 // the effect of rounding from that of flipped codes.
 class QuantizedKeys {
  public:
@@ -180,8 +180,8 @@ class Model {
   // Device bytes of working memory for calls with up to `decode_rows` rows or one prefill chunk.
   virtual int64_t WorkspaceBytes(int64_t decode_rows) const = 0;
 
-  // Does before the first call what calls of this size would otherwise have to do on the way: takes
-  // the memory that they need and, on devices that can, records the operations of a decode step.
+  // Does, before the first call, what calls of this size would otherwise do on the way: takes the
+  // memory that they need and, on devices that can, records the operations of a decode step.
   // Nothing else may use the device meanwhile. Call it at most once; without it calls are slower.
   struct Preparation {
     int64_t decode_rows = 1;

@@ -7,10 +7,10 @@
 // For an encoder it holds NAME.vectors float32 [T, width] instead, one vector for each position.
 // A greedy continuation has `NAME.prompt_tokens` [P], `NAME.tokens` [T] and `NAME.logprobs` [T].
 // If keys are quantized there may also be
-//   NAME.codes            int32 [T, heads]     the code of every position's key; [P + T, heads] for
-//   a
-//                         continuation. Columns are ordered by layer, then in a converted model by
-//                         ring, shorter rings first, then by head
+//   NAME.codes            int32 [T, heads]     the code of every position's key.
+//                         The shape is [P + T, heads] for a continuation. Columns are ordered by
+//                         layer, then in a converted model by ring, shorter rings first, then by
+//                         head.
 #ifndef TVQ_MODELS_VERIFY_EXPECTED_H_
 #define TVQ_MODELS_VERIFY_EXPECTED_H_
 

@@ -2,10 +2,10 @@
 //
 // In float32 every log-probability, and every number of an encoder's vectors, must be within 1e-4,
 // and greedy continuations must be equal. In bfloat16, int8 and int4 a key near the border of two
-// codes may change its code. So rounding is measured with the codes of a float32 run forced; of a
-// free run the rate of flipped codes and the change in bits per token are reported. In long texts
-// even float32 may flip a code. They are compared with the codes that the file holds, or with those
-// that another device chose (--codes-of).
+// codes may change its code. So rounding is measured while the codes of a float32 run are forced.
+// For a run that is free to choose codes, the rate of flipped codes and the change in bits per
+// token are reported. In long texts even float32 may flip a code. For these the codes are forced
+// that the file holds, or that another device chose (--codes-of).
 
 #include <algorithm>
 #include <cmath>

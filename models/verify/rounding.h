@@ -30,11 +30,11 @@ enum class Weights { kExact, kSame };
 // 2)) times as much, 2^-9.2; relative to the root mean square of values that are themselves spread
 // evenly it is 2^-9.4. The bound takes 2^-9 for both.
 //
-// The places that round are: if weights are rounded, what each matrix product on a token's way
-// reads, info.products of them and one for the logits; with kExact also the weights of these
-// products and of the embedding, which err by 2^-9 as bfloat16 or by info.weight_rounding as int8
-// or int4; the info.factors factors within attention that a prompt may round; and if the state is
-// bfloat16, info.kept places where it keeps something. The errors of different places are
+// The places that round are these. If weights are rounded: what each matrix product on a token's
+// way reads, info.products of them and one for the logits, and the info.factors factors within
+// attention that a prompt may round. With kExact also the weights of these products and of the
+// embedding, which err by 2^-9 as bfloat16 or by info.weight_rounding as int8 or int4. If the state
+// is bfloat16: info.kept places where it keeps something. The errors of different places are
 // independent, so their squares add up. Where a layer multiplies what several products make with
 // one another, each of them counts. A log-probability differs by at most twice a logit's error:
 // its own and the normaliser's.

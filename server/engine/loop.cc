@@ -60,7 +60,7 @@ void Loop::Wait() {
 }
 
 void Loop::Retire(const Inbox::News& news) {
-  // Later than the news: a client that cancels since the deadline has passed is late, too.
+  // Read after the news, so that a request cancelled because its deadline passed ends as late.
   const SteadyTime now = std::chrono::steady_clock::now();
   if (running_.first_pause() <= now - paused_timeout_) Resume();
   const auto end = [this](ActiveRequest& request, const absl::Status& status) {
@@ -175,7 +175,7 @@ void Loop::Compute(const StepPlan& plan) {
   const auto on_part = [this](std::span<const ModelRunner::Turn> computed) {
     ChargeOwners(computed);
     for (const ModelRunner::Turn& turn : computed) Settle(*turn.request);
-    // Figures are for the step's end, unless somebody hears of theirs before.
+    // Figures are published at the step's end, or here, before a sink hears of its request's end.
     if (!done_.empty()) Reap();
   };
   const SteadyTime begin = std::chrono::steady_clock::now();

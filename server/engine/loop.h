@@ -24,8 +24,8 @@ namespace tvq {
 // admit -> plan -> run -> deliver, until the inbox says stop.
 class Loop {
  public:
-  // Of the options, what is admitted at once, stream_interval and paused_timeout. States are of
-  // `budget`. Inbox and budget must outlive the loop.
+  // Of the options it uses what is admitted at once, max_num_seqs, stream_interval and
+  // paused_timeout. States take shares of `budget`. Inbox and budget must outlive the loop.
   Loop(Inbox& inbox, StateBudget& budget, std::vector<ModelRunner> runners, Scheduler scheduler,
        const EngineOptions& options);
 
@@ -61,7 +61,7 @@ class Loop {
   void Settle(ActiveRequest& request);
   // Lets go of requests that are done, `ended` among them, and then tells their sinks.
   void Reap(const std::vector<std::pair<Submission, absl::Status>>& ended = {});
-  // A request that failed because its device did says so, and is the last that was accepted.
+  // If the request failed because its device did: makes its status say so; no more are accepted.
   void Diagnose(ActiveRequest& request);
   void TellEnd(ActiveRequest& request);
   void Count(const absl::Status& outcome);

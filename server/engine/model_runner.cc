@@ -18,8 +18,8 @@ ModelRunner::ModelRunner(std::shared_ptr<Model> model, Logits logits)
 
 void ModelRunner::Run(const Step& step, int64_t stream_interval, EngineStats& totals,
                       const std::function<void(std::span<const Turn>)>& on_part) {
-  // Nothing waits for the prompts of others: not those that decode, nor those whose prompt is
-  // first.
+  // No token waits for the prompt of another request: decoded tokens are delivered before any
+  // prompt is computed, and each prompt's first token before the next prompt.
   const auto end_part = [&](std::span<const Turn> part) {
     SampleAndDeliver(stream_interval, totals);
     on_part(part);

@@ -14,8 +14,8 @@ std::string ChatFile(const std::string& session_id);
 // Deletes the file of a session that was deleted, if there is one.
 absl::Status DeleteChatFile(const std::string& session_id);
 
-// The failure of a call on the session. Where it says that the server has the session no more, and
-// there is a file of it, also which.
+// The failure of a call on the session. If it says that the server no longer has the session, and
+// there is a file of it, the message also names the file.
 absl::Status WithChatFile(const absl::Status& status, const std::string& session_id);
 
 }  // namespace tvq::cli

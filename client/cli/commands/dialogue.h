@@ -29,14 +29,14 @@ class Dialogue {
   // How the model is to answer from now on; empty: as it likes.
   virtual absl::Status SetSystem(const std::string& text) = 0;
 
-  // Whether this has all that was said. Then it can take the last exchange back itself, and the
-  // session follows with the next call; and what it has must be kept beside a session that stays.
+  // Whether the dialogue itself has all that was said. Then Undo works, and the session follows
+  // with the next call. What it has must then be kept beside a session that stays.
   virtual bool has_all() const { return false; }
   // Returns the message that was taken back.
   virtual absl::StatusOr<std::string> Undo();
   // The session was taken back to before the last exchange.
   virtual void TakenBack() {}
-  // The session gets a mark, is rewound to it. NOT_FOUND if this knows of no such mark.
+  // For a mark that the session gets, or is rewound to. NOT_FOUND if the dialogue has no such mark.
   virtual void Mark(const std::string& /*name*/) {}
   virtual absl::Status FindMark(const std::string& /*name*/) const { return absl::OkStatus(); }
   virtual void Rewind(const std::string& /*name*/) {}

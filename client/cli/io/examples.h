@@ -17,9 +17,9 @@ struct Pair {
   int64_t line = 0;  // of the file, from 1
 };
 
-// Lines of two texts with a tab between them, UTF-8, the last line with or without its end, which
-// may be that of Windows; empty lines are none. INVALID_ARGUMENT naming `name` and the line for one
-// that is not, and where there is none.
+// Each line has two texts in UTF-8 with a tab between them. The last one may lack its end, lines
+// may end as on Windows, and empty lines are skipped. INVALID_ARGUMENT, naming `name` and the line,
+// for a line that is not so, and also where there is no pair.
 absl::StatusOr<std::vector<Pair>> ParsePairs(std::string_view bytes, std::string_view name);
 
 // The images of a PNG file, which is one, or of an idx file of bytes in three dimensions, as MNIST

@@ -13,9 +13,9 @@ class Interrupt {
  public:
   Interrupt();
 
-  // Calls `cancel`, in another thread, when Ctrl-C comes before the guard is destroyed. Of guards
-  // that are made while another one lives, the latest is called, and is at once if Ctrl-C has come
-  // since the first was made.
+  // Calls `cancel`, in another thread, when Ctrl-C comes before the guard is destroyed. If guards
+  // are nested, only the innermost one calls, and it does so at once if Ctrl-C has come since the
+  // outermost one was made.
   class Guard {
    public:
     Guard(Interrupt& interrupt, std::function<void()> cancel);

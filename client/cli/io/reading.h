@@ -18,7 +18,7 @@ struct PromptSize {
   int64_t count = 0;
   bool is_tokens = false;  // else bytes of text
 
-  // Whether it may take so long to read that somebody wonders, who has a terminal.
+  // Whether to show progress: it may take long to read, and stderr is a terminal.
   bool IsShown() const;
   std::string ToString() const;  // "1,234,567 bytes"
 };
@@ -49,8 +49,8 @@ class Reading {
  public:
   // Of a call that tells how far it is.
   explicit Reading(PromptSize size) : Reading(size, nullptr) {}
-  // Of a request that is to be sent and of which no answer tells that. The server's counters do
-  // while it does nothing else.
+  // For a request that is to be sent and whose answers do not tell how far it is. Then the server's
+  // counters tell it, as long as the server does nothing else.
   template <typename Request>
   Reading(const Globals& globals, const Request& request)
       : Reading(globals, SizeOf(request), TextOf(request), request.session().session_id()) {}

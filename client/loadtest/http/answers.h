@@ -24,9 +24,9 @@ struct CompletionEvent {
   std::optional<std::string> error;  // its message
 };
 
-// Looks for the keys it wants and parses JSON only where there is a usage or an error: an event a
-// token costs tens of nanoseconds so, instead of microseconds. A key cannot be taken for text,
-// where its quotes would be escaped.
+// Searches for the keys that it wants, and parses JSON only if there is a usage or an error. So the
+// event of a token costs tens of nanoseconds instead of microseconds. Text cannot be taken for a
+// key: its quotes are escaped.
 CompletionEvent ReadCompletionEvent(std::string_view data);
 
 // The message in OpenAI's error object; the body itself, shortened, if it is none.

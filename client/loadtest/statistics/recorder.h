@@ -21,7 +21,7 @@ struct RequestRecord {
   Nanos intended = 0;  // when it was due
   Nanos sent = 0;      // the first attempt
   Nanos first_token = 0, last_token = 0, end = 0;
-  int64_t tokens = 0;  // that came; 0: the two times above mean nothing
+  int64_t tokens = 0;  // that came; 0: first_token and last_token mean nothing
   int64_t prompt_tokens = 0, cached_tokens = 0;
   int attempts = 1;
 };

@@ -62,9 +62,9 @@ float Exponentiate(float less, float factor, int64_t width, float* scores) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// Turns x . R_s into shares, by way of -|x - R_s|^2 / 2 without its part that is the same for all
-// rows. The largest is subtracted before the division by sigma^2, which must not overflow however
-// small sigma is.
+// Turns x . R_s into shares. It first makes -|x - R_s|^2 / 2, without the term that is the same for
+// all rows. It subtracts the largest before it divides by sigma^2, so that the quotient does not
+// overflow however small sigma is.
 void Share(const float* half_norm, float sigma, int64_t width, float* scores) {
   const ScoreTag d;
   ForVectors(width, [&](int64_t i, size_t count) HWY_ATTR {

@@ -14,8 +14,8 @@
 // whatever instructions it is computed.
 //
 // For int4 weights a row is padded to whole groups, and behind the values lies one int32 for each
-// group: -kInt4Offset times the sum of its q, which takes back what weights that are stored as
-// unsigned add too much. The sum of a group's products is at most 32 * 15 * 32639 < 2^24, an exact
+// group: -kInt4Offset times the sum of its q. It corrects for weights that are stored as unsigned,
+// kInt4Offset too large. The sum of a group's products is at most 32 * 15 * 32639 < 2^24, an exact
 // float32.
 #ifndef TVQ_KERNELS_CPU_LINEAR_FIXED_POINT_H_
 #define TVQ_KERNELS_CPU_LINEAR_FIXED_POINT_H_
@@ -28,8 +28,8 @@ namespace tvq {
 
 struct FixedPointHead {
   float step;  // NaN if any x is not finite; then all q are zero
-  // -kInt8Offset times the sums of high and of low: takes back what weights that are stored as
-  // unsigned add too much.
+  // -kInt8Offset times the sums of high and of low. They correct for weights that are stored as
+  // unsigned, kInt8Offset too large.
   int32_t high_offset;
   int32_t low_offset;
   int32_t unused;

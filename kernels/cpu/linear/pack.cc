@@ -14,7 +14,7 @@
 namespace tvq {
 namespace {
 
-// Where row `out` of the matrices lies, stacked one below the other. `matrix` is null for rows
+// Where row `out` lies, counted over all matrices one below the other. `matrix` is null for rows
 // below the last.
 struct SourceRow {
   SourceRow(std::span<const HostMatrix> parts, int64_t out) {

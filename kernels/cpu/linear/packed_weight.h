@@ -4,10 +4,10 @@
 //   int8      [pairs][ceil(in/4)][2][16][4]
 //   int4      [pairs][ceil(in/32)] scales [32], panels [2][4][16][4]
 //
-// A panel holds 16 outputs, so that one step of `in` (or two, for bfloat16: what VDPBF16PS takes;
-// or four, for int8: what VPDPBUSD takes) is one 64 byte line. Panels come in pairs whose lines
-// alternate, so that a pair, and a whole weight, is one stream of memory. All padding is zero. int8
-// is stored as unsigned, kInt8Offset above its value, as VPDPBUSD takes it.
+// A panel holds 16 outputs. A line of 64 bytes has one step of `in` for all of them. For bfloat16
+// it has two steps, as VDPBF16PS takes them, and for int8 four, as VPDPBUSD does. Panels come in
+// pairs whose lines alternate, so that a pair, and a whole weight, is one stream of memory. All
+// padding is zero. int8 is stored as unsigned, kInt8Offset above its value, as VPDPBUSD takes it.
 //
 // int4 lies group by group: a line with the bfloat16 scales of both panels, then four lines of each
 // panel. A byte holds two values, kInt4Offset above what they are. Of the eight steps of `in` in a

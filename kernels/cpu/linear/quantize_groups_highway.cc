@@ -26,9 +26,9 @@ using Words = hn::RebindToUnsigned<Floats>;
 constexpr int64_t kLanes = HWY_MIN(HWY_LANES(float), 16);
 constexpr int64_t kSums = 8;
 
-// As many groups as a vector has lanes, value by value. A group's largest value has a q below 0,
-// since the scale has the other sign, and so have all values of the same sign: they go down to -8,
-// the others up to 7.
+// As many groups as a vector has lanes, value by value. A group's scale has the opposite sign of
+// its largest value. So q is from -8 to 0 for values with the sign of the largest, and from 0 to 7
+// for the others.
 struct GroupLanes {
   alignas(64) float magnitude[kInt4Group * kLanes];
   alignas(64) float most[kInt4Group * kLanes];  // of |q|

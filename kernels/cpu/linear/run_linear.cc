@@ -84,8 +84,8 @@ const std::byte* PanelsOf(const Job& job, int64_t pair) {
   return job.weight.data.as<std::byte>() + pair * job.pair_bytes;
 }
 
-// What is prefetched while a pair is read once: what lies kAheadInStream further on, at the pair's
-// end in the pair `next`.
+// What is prefetched while a pair is read once: the bytes kAheadInStream further on. Near the
+// pair's end these are the first bytes of the pair `next`.
 AheadBytes AheadInStream(const Job& job, int64_t pair, int64_t next) {
   const int64_t ahead = std::min(kAheadInStream, job.pair_bytes);
   AheadBytes bytes{.first = PanelsOf(job, pair) + ahead, .first_bytes = job.pair_bytes - ahead};

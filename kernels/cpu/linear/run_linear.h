@@ -18,7 +18,7 @@ inline constexpr size_t kFirstFreeSlot = 1;
 struct LinearInput {
   Matrix<const float> x;         // [N, in]
   const float* times = nullptr;  // [N, in] or null: x * times, element by element
-  // Writes a row of x before it is read; any thread may, each row once.
+  // Called once for each row of x, on any thread, before the row is read; it may write the row.
   absl::FunctionRef<void(int64_t row)> compute_row = ComputedBefore;
 
   static void ComputedBefore(int64_t) {}

@@ -13,8 +13,8 @@ struct SplitSums {
   alignas(64) int32_t low[kMaxRows * kPairOutputs];
 };
 
-// Begins the sums of a tile with the offsets in its rows' heads, which take back what its products
-// will add too much.
+// Begins the sums of a tile with the offsets in its rows' heads, which correct for weights that are
+// stored as unsigned (fixed_point.h).
 void BeginSums(const TileInput& input, SplitSums& split);
 
 // sums = (256 high + low) step, where `split` has the offsets and all products of a tile.

@@ -50,8 +50,8 @@ enum class AmxFactors : uint8_t {
   kSignedUnsigned,  // four int8 by four uint8, sums int32
 };
 
-// Up to 16 rows of factors, with four bytes of each row for a line of the panels, and the rows'
-// sums with both panels, to which products are added.
+// Up to 16 rows of factors, and the rows' sums with both panels, to which products are added. A row
+// has four bytes of factors for each line of the panels.
 struct AmxBlock {
   const std::byte* rows;
   int64_t row_count;

@@ -61,8 +61,8 @@ struct BFloat16Weights {
   }
 };
 
-// sums[r][v] = the products of `lines` lines for R rows and V vectors of outputs; vectors[v] points
-// into line 0. acc is indexed by constants only, so that it lives in registers.
+// sums[r][v] = the dot products over `lines` lines, for R rows and V vectors of outputs. vectors[v]
+// points into line 0. `acc` is indexed by constants only, so that it stays in registers.
 template <class Weights, int R, int V>
 HWY_NOINLINE void SumLines(const typename Weights::Element* const* vectors, int64_t lines,
                            const std::byte* x, int64_t row_bytes, AheadFetch ahead, float* sums) {

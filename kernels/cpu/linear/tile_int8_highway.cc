@@ -1,9 +1,9 @@
 // The tile product of int8 weights and fixed-point rows by 16-bit multiplications, for every
 // instruction set that Highway knows.
 //
-// A line, widened to 16 bits, has four words for each output, one output after the other. Each of
-// these is multiplied with the word of x for the same step of `in`, and the products of neighbours
-// are added. 256 of `in` are added at a time, for whose products 32 bits suffice.
+// A line, widened to 16 bits, has four words for each output, one output after the other. Each word
+// is multiplied with the word of x for the same step of `in`, and the products of neighbours are
+// added. 256 steps of `in` are added at a time: 32 bits suffice for the sums of their products.
 #include <algorithm>
 #include <cstring>
 

@@ -12,7 +12,7 @@
 
 namespace tvq::TVQ_VNNI_NAMESPACE {
 
-// (256 high + low) step, as fixed_point.h has it, of sums that lack the head's offsets.
+// Adds the head's offsets to the sums and returns (256 high + low) step, as fixed_point.h has it.
 TVQ_VNNI_TARGET inline Floats Scaled(Ints high, Ints low, const FixedPointHead& head) {
   low += head.low_offset;
   const Ints carried = high + head.high_offset + (low >> 8);

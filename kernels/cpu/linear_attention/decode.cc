@@ -25,8 +25,8 @@ namespace HWY_NAMESPACE {
 // So many rows of A are computed together, with one load and store of an output for all of them.
 inline constexpr int64_t kRowGroup = 8;
 inline constexpr int64_t kLineFloats = 16;
-// Rows are prefetched at least this many floats ahead: the additions to so many floats take longer
-// than memory.
+// Rows are prefetched up to this many floats ahead, but at least one group of rows. Adding to this
+// many floats takes longer than a read from memory.
 inline constexpr int64_t kAheadFloats = 2048;
 
 // A tile of columns of A, the position that is added to it, and the queries that read it.

@@ -37,7 +37,7 @@ struct BlockPositions {
 };
 
 // A[kRows][kVectors vectors] += features x values, position after position; rows `stride` apart.
-// Sums and carries stay in registers: 16 of the 32 of AVX-512, 4 of 16.
+// Sums and carries stay in registers: in 16 of AVX-512's 32, or in 4 where there are 16.
 template <int kRows, int kVectors, class D>
 HWY_INLINE void AppendTile(D d, const BlockPositions& p, int64_t row, int64_t column, float* sum,
                            float* carry, int64_t stride) {

@@ -33,8 +33,8 @@ struct Rows {
     return state.inputs + (inputs + n - first) * channels + channel;
   }
 
-  // Makes the last rows the session's inputs. A row is read before its place is written: it is the
-  // place of a row before it.
+  // Makes the last rows the session's inputs. A row that was an input already moves to an earlier
+  // place, so writing the places in order overwrites no row that is still to be read.
   void Take(int64_t count, int64_t channel, int64_t width) const {
     for (int64_t i = 0; i < inputs; ++i) {
       float* const place = state.inputs + i * channels + channel;

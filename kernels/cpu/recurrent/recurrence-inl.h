@@ -65,8 +65,8 @@ HWY_INLINE float SumOfSquares(const float* x, int64_t width) {
   });
 }
 
-// kVectors vectors of values, from `matrix` on, whose rows are `stride` apart; the last vector has
-// `count` values, unless it is a whole one. kRemoves: a and b are not 0.
+// Takes one position through kVectors vectors of values of S, from `matrix` on; rows are `stride`
+// apart. The last vector may have only `count` values. kRemoves: a and b are not 0.
 template <int kVectors, bool kRemoves>
 HWY_INLINE void StepVectors(const Position& at, int64_t key, float* matrix, int64_t stride,
                             int64_t first, size_t count) {

@@ -16,7 +16,7 @@ inline int64_t Runs(const RecurrentRows& sessions, int64_t rows) {
 }
 
 // Calls visit(state, first, count) for the rows of one session, in order: in prefill once for all
-// rows, in decode for each row. Of a session with several rows only the first begins a run.
+// rows, in decode for each row. In decode it does nothing unless row `run` is its session's first.
 template <typename Visit>
 void VisitRun(const RecurrentRows& sessions, int64_t run, int64_t rows, const Visit& visit) {
   if (sessions.prefill()) return visit(sessions.state, 0, rows);

@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tvq {
 namespace HWY_NAMESPACE {
 
-// A head of a row: what the op's formulas are about.
+// One head: prepares the vectors of its rows for the recurrence, and finishes their outputs.
 struct RwkvHead {
   const RwkvTimeMixArgs& args;
   int64_t head;

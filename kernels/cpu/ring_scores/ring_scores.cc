@@ -248,8 +248,8 @@ class PrefillRing {
     return codes_ + g * (end_ - oldest_) + position - oldest_;
   }
 
-  // Gathers the call's keys as they will be stored, behind those of the ring that are of the same
-  // 64 positions, and the codes of all positions that are scored.
+  // Gathers the call's keys as they will be stored. Ahead of them lie the ring's keys of the 64
+  // positions in which the call begins. Also gathers the codes of all positions that are scored.
   void Gather(int64_t g) {
     T* const first = OwnKey(g, base_);
     std::fill_n(first, own_slots_ * shape_.key, T{});

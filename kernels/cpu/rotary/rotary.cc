@@ -63,7 +63,7 @@ const float* NormHead(const RotaryHeadsArgs& args, const float* x, Vector<const 
   return out;
 }
 
-// One head of a row. It is normed in q, so q is turned last, in place.
+// Computes one query head of a row. The normed head may lie in q, so q is turned last, in place.
 void QueryHead(const RotaryHeadsArgs& args, const float* x, int64_t n, int64_t h) {
   const int64_t width = args.q.dim(2), turned = args.angles.dim(1);
   const auto turn = [&](const float* from, const float* angles, float* out) {

@@ -76,9 +76,9 @@ float KeepTopK(int64_t k, float least, std::vector<Entry>& kept) {
   return kth;
 }
 
-// The entries that are at least `least`, in the order of their ids; where k is not 0, only the k
-// largest of these and their ties. Entries with k larger ones among those seen so far are dropped
-// on the way.
+// The entries that are at least `least`, in the order of their ids. If k is not 0, only the k
+// largest of these and the ties of the k-th. Entries are dropped on the way if k of those seen so
+// far are larger.
 std::vector<Entry> EntriesFrom(const float* e, int64_t vocab, float least, int64_t k = 0) {
   std::vector<Entry> entries;
   size_t enough = k > 0 ? static_cast<size_t>(4 * std::min(k, vocab) + kGroup) : SIZE_MAX;
@@ -97,9 +97,9 @@ std::vector<Entry> EntriesFrom(const float* e, int64_t vocab, float least, int64
   return entries;
 }
 
-// All entries of at most (1 - p) / n of the sum together hold no more than what top_p may drop, so
-// entries below this are in no set that top_p keeps. Rounded down, so that the largest entry, which
-// is no less than the mean, is never below it.
+// top_p may drop 1 - p of the sum. Entries that each have at most (1 - p) / n of it, of n in all,
+// have no more than that together, so top_p keeps none below this bound. It is rounded down, so
+// that the largest entry, which is no less than the mean, is never below it.
 float LeastOfTopP(double p, const Mass& mass) {
   const double negligible = (1 - p) * mass.sum / static_cast<double>(mass.count);
   return std::nextafter(static_cast<float>(negligible), 0.0F);

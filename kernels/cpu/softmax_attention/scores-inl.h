@@ -23,8 +23,8 @@ static_assert(kTileLanes == kKeyPanel || kKeyPanel % kTileColumns == 0);
 // tile.c[r][s] = tile.a[r] . key s for s in [0, count); behind these, up to a multiple of
 // kTileColumns, any values are written. `panels` starts at a slot that is a multiple of
 // kTileColumns; slots beyond `count` may hold anything. The caller sets a and c of `tile`. If
-// `then` is not null, keys are prefetched one tile ahead, and behind the last key * kTileColumns
-// elements from `then` on.
+// `then` is not null, each tile prefetches the keys of the next one, and the last tile prefetches
+// key * kTileColumns elements from `then` on.
 template <typename T>
 void ScoreKeys(const T* panels, int64_t key, int64_t count, int64_t rows, TileArgsOf<T> tile,
                const T* then = nullptr) {

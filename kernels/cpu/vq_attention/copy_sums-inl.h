@@ -180,8 +180,8 @@ struct CopySums {
   const float* Scales(int64_t i) const { return scales + rows.row[i] * scale_stride; }
 };
 
-// Adds a run's groups in order. Meanwhile prefetches rows that come later, after the run's last one
-// those of `next`, if it is not null.
+// Adds a run's groups in order. Meanwhile it prefetches later rows: first those of the run, then
+// those of `next`, if that is not null.
 class CopyAdder {
  public:
   explicit CopyAdder(const CopyGroupKind& kind) : kind_(kind) {}

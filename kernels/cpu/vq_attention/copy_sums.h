@@ -4,9 +4,9 @@
 // times scale. It becomes step times q, where q is from 0 to 32767, rounded to nearest even, and
 // step is the group's largest factor / 32767. The sum of q times value is below 32 * 32767 * 127 <
 // 2^27 and exact; it is multiplied with step in float32. So a group's sum has the same bits on
-// every instruction set. It is off by at most kCopyGroup half steps times 127. As 127 times a row's
-// scale is the row's largest value, that is kCopyGroup / 65534 of max|v| times the largest weight,
-// and for all groups together kVqCopySumError of max|v|: an eighth of the error of the copy itself.
+// every instruction set. It is off by at most kCopyGroup half steps times 127. Since 127 times a
+// row's scale is the row's largest value, this is kCopyGroup / 65534 of max|v| times the largest
+// weight. All groups together are off by kVqCopySumError of max|v|, an eighth of the copy's error.
 #ifndef TVQ_KERNELS_CPU_VQ_ATTENTION_COPY_SUMS_H_
 #define TVQ_KERNELS_CPU_VQ_ATTENTION_COPY_SUMS_H_
 

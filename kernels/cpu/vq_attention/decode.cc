@@ -1,9 +1,9 @@
 // VqDecodeAttention has two phases. Weights: a task for each session and head, which touches almost
-// no memory; of the heads that share a key/value head, the last to be done also appends the
+// no memory. Of the heads that share a key/value head, the task that is done last also appends the
 // position's values. Values: a task for each session, key/value head, part of the chosen rows and
-// tile of columns, which reads each row of the tile once for all heads that share it. Where there
-// are many sessions, a task has both phases of one session's key/value head, so that some threads
-// read while others compute.
+// tile of columns. It reads each row of the tile once for all heads that share it. Where there are
+// many sessions, a task has both phases of one session's key/value head, so that some threads read
+// while others compute.
 //
 // The rows are cut into kParts parts. Each part is summed separately, on any thread, and the sums
 // are added at the end. So several threads can share one session, each with rows that lie together;
@@ -91,8 +91,8 @@ class Decode {
   };
   static constexpr Tile kNoTile{-1, 0, 0};
 
-  // Puts the rows that have `turn` rows of the same state before them into rows_ from `first` on,
-  // and returns how many they are.
+  // Collects the rows of the call with `turn` rows of the same state before them, in rows_ from
+  // `first` on. Returns their number.
   int64_t TakeRows(int64_t turn, int64_t first) {
     int64_t count = 0, before = 0;
     for (int64_t n = 0; n < args_.states.size(); ++n) {
@@ -169,7 +169,7 @@ class Decode {
   }
   static_assert(kColumnStep % kVqScaleColumns == 0);
 
-  // Bytes of a unit's bits, with those that are read behind the last bits.
+  // Bytes for a unit's SkipArgs::kept, with those that are read behind the last bits.
   int64_t KeptBytes() const { return max_keys_ + 8; }
 
   int64_t RowOf(int64_t unit) const { return rows_[unit / shape_.kv_heads]; }
@@ -241,7 +241,7 @@ class Decode {
   void ChooseRows(int64_t unit, int64_t n, int64_t g) {
     Unit& u = units_memory_[unit];
     const SharedWeights weights{Weights(unit), max_keys_, shared_};
-    // A mean counts for each of its code's positions; a sum contains all of them already.
+    // A mean is weighted by the count of its code; a sum contains all its positions already.
     if (copied()) WeighMeans(u.keys, weights);
     const int64_t rows = u.keys.live + u.keys.recent;
     u.codes = {u.keys.row, 0, u.keys.live};

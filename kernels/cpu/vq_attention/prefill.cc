@@ -3,8 +3,8 @@
 // Then it computes the weights of all queries of all blocks. Then a task takes a tile of columns
 // through all blocks: for each it computes (weights [B, keys] x rows of values [keys, columns]),
 // and appends the block's values before it goes on to the next. A task packs what it reads once and
-// keeps it in the L2 cache: rows of U, of which it packs those again that retiring positions
-// change, and values of positions, to which it adds those of each block. Products are of float32 or
+// keeps it in the L2 cache: rows of U and values of positions. For each block it adds the block's
+// values, and packs again the rows of U that retiring positions changed. Products are of float32 or
 // of pairs of bfloat16 (products-inl.h); pairs take half the time.
 //
 // Work per block, head: 2 B (live codes + W + B / 2) V operations; bytes per key/value head and
@@ -293,8 +293,8 @@ class PrefillSpan {
     }
   }
 
-  // Packs those rows of U again to which positions of the block retired. Where codes have become
-  // live, does nothing: all rows will be packed anew.
+  // Packs again the rows of U of the codes to which positions of the block retired. Does nothing if
+  // codes have become live: all rows will be packed anew.
   void RefreshSums(int64_t b, int64_t g, const float* sum, int64_t columns, Rows* packed) {
     if (Keys(b + 1, g).live != Keys(b, g).live) return;
     for (int64_t i = 0; i < block_[b].count; ++i) {

@@ -52,7 +52,7 @@ HWY_INLINE void PrefetchRow(const T* row, int64_t columns) {
   }
 }
 
-// How many rows ahead of those that are added rows are prefetched.
+// How far ahead of the rows being added the prefetch runs, in rows.
 template <typename T>
 HWY_INLINE int64_t RowsAhead(const RowSums<T>& s) {
   const int64_t bytes = s.columns * static_cast<int64_t>(sizeof(T));
@@ -120,8 +120,8 @@ HWY_INLINE void AddColumnsOfHeads(D d, const RowSums<T>& s, const T* const* row,
 }
 
 // out[h] += sum over rows [first, first + kRows) in order, of weight * row. Meanwhile prefetches
-// the rows that are `ahead` rows further on, line by line. Inlined it would be there ten times, and
-// with a sanitizer compile for minutes.
+// the rows that are `ahead` rows further on, line by line. Not inlined: there would be ten copies
+// of the code, which take minutes to compile with a sanitizer.
 template <int kRows, typename T>
 HWY_NOINLINE void AddRows(const RowSums<T>& s, int64_t first, int64_t ahead) {
   constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));

@@ -16,8 +16,8 @@ inline int64_t KeyBytes(const VqShape& shape) {
 }
 
 // Calls move(of_state, kept, bytes) for every number of the key that `position` overwrites in head
-// g. Scoring overwrites keys, before anything else is overwritten. In `state.undo` keys lie behind
-// everything else that is kept of all heads.
+// g. The op that scores overwrites the key, before attention overwrites anything else. In
+// `state.undo` keys lie behind everything else that is kept of all heads.
 template <typename Move>
 void ForEachKeyNumber(const VqShape& shape, const VqState& state, int64_t g, int64_t position,
                       const Move& move) {
@@ -32,8 +32,8 @@ void ForEachKeyNumber(const VqShape& shape, const VqState& state, int64_t g, int
 }
 
 // Calls move(of_state, kept, bytes) for every piece of memory that appending `position` to head g
-// overwrites, with its place in `state.undo`. The slot's code comes first; the accumulator's pieces
-// are those of the code that is kept there by then.
+// overwrites, with its place in `state.undo`. The code in the slot comes first. After that move it
+// is read from `state.undo`, to find the pieces of the accumulator.
 template <typename Move>
 void ForEachOverwritten(const VqShape& shape, const VqState& state, int64_t g, int64_t position,
                         const Move& move) {

@@ -76,8 +76,8 @@ __device__ void StoreKey(const Call& call, const Session& session, int64_t n, in
   for (int64_t i = threadIdx.x; i < shape.key; i += blockDim.x) StoreAs(k[i], slot + i * kPanel);
 }
 
-// Each row and query head has a block. Of the heads that share a key/value head, the first one's
-// block also writes what each key/value head has once.
+// Each row and query head has a block. The block of a key/value head's first query head also writes
+// what is stored once for the key/value head.
 template <typename T>
 __global__ void __launch_bounds__(kCodeThreads) RingCodesKernel(Call call) {
   LetSuccessorBegin();

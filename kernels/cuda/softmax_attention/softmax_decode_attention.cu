@@ -13,15 +13,15 @@
 // depends on what the host knows: neither grids nor scratch memory change as contexts grow, and a
 // step can be recorded.
 //
-// Within a tile a warp computes the scores of a panel of 16 keys: lanes load 16 bytes each, as they
-// lie, and keep sums for the 4 or 8 keys in them. They add the sums up by a butterfly in which each
-// step halves what is kept. One warp for each query head makes them weights relative to the maximum
-// so far. Then threads run over rows of values, 16 bytes each, of which the first were loaded
-// before the scores. The columns' sums are added up in shared memory at the part's end.
+// Within a tile a warp computes the scores of a panel of 16 keys. Lanes load 16 bytes of keys each,
+// as they lie, and keep sums for the 4 or 8 keys in them. They add up their sums by a butterfly, in
+// which each step halves what a lane keeps. For each query head one warp turns scores into weights
+// relative to the maximum so far. Then threads add up rows of values, 16 bytes each; the first rows
+// were loaded before the scores. At the part's end columns' sums are added up in shared memory.
 //
-// Bytes per session and key/value head: K + V elements a position from memory (keys once more from
-// cache for every further 256 columns, both for every further 4 heads); parts add V + 2 floats a
-// query head, at most kMostParts of them.
+// Bytes per session and key/value head: K + V elements a position from memory. From cache, keys are
+// read once more for every further 256 columns, and keys and values for every further 4 heads. Each
+// part adds V + 2 floats a query head; there are at most kMostParts.
 #include "kernels/cuda/common/kernel.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/common/reduce.cuh"
@@ -35,11 +35,11 @@ constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kWarp;
 constexpr int kTile = kWarps * static_cast<int>(kKeyPanel);  // positions: each warp has a panel
 static_assert(kKeyValuePage % kTile == 0);
-// The most parts of a session: as many as a large GPU has multiprocessors, since a session may have
-// one head.
+// The most parts of a session: about as many as a large GPU has multiprocessors, since a session
+// may have one head.
 constexpr int kMostParts = 128;
-// If a launch would have more blocks than this, some for each place on a GPU, a session's parts
-// share blocks. The stand-in runs blocks one after the other, also those without a part.
+// If a launch would have more blocks than this, several for each that a GPU can run at once, a
+// session's parts share blocks. The stand-in runs blocks one by one, also those without a part.
 #if defined(TVQ_CUDA_STAND_IN)
 constexpr int64_t kManyBlocks = 4;
 #else

@@ -14,8 +14,8 @@
 // which is all of a float32. The products x_i y_j with i + j < 3 are computed, so that less than
 // 2^-24 is left out. Keys and values that the pages hold as bfloat16 are one term. A weight of
 // bfloat16 values takes two terms, so that it is up to 2^-17 off. The products of 32 keys have a
-// sum of their own, which is then added in float32: a matrix instruction drops what is below its
-// sum's last place, and would so lose more of a long context than rounding does.
+// sum of their own, which is then added in float32. A matrix instruction drops what is below the
+// last place of its sum, and over a long context that would lose more than rounding does.
 //
 // Tiles start at absolute positions, and a query's sums run in the order of tiles. Tiles whose
 // positions all come after a query leave its sums as they are. So a query's bits depend neither on

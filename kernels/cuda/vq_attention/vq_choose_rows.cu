@@ -1,7 +1,7 @@
 // Chooses the rows that decode reads where it reads the int8 copy or leaves rows out
 // (kernels/ops/attention/vq_attention.h); vq_read_rows.cu reads them.
 //
-// There is one kernel. Some of its blocks append columns of the position's value, and write the
+// One kernel does this. Some of its blocks append columns of the position's value, and write the
 // copy of the two rows that this changes, with a warp for 64 columns. Other blocks, one for each
 // session and head, turn scores into shares of the softmax, and search for the largest bucket below
 // which the shares are at most the mass that may be left out. The last of the blocks that share a
@@ -120,8 +120,8 @@ __device__ inline int32_t ComputeShares(const VqReduced& args, int64_t n, int64_
 }
 
 // The largest bucket, not above `highest`, below which shares sum up to `skip_mass` at most. Each
-// pass over all shares leaves a quarter of the buckets that it may be, so that four or five passes
-// find it.
+// pass over all shares leaves a quarter of the candidates, so that four or five passes find the
+// bucket.
 __device__ inline int32_t FindBucket(const float* shares, int64_t rows, float skip_mass,
                                      int32_t highest, StartShared& shared) {
   int32_t bucket = 0, end = highest + 1;

@@ -7,10 +7,10 @@
 // A block takes a piece of the columns of a session and key/value head, for all query heads that
 // share it, and one or several splits of the S + W rows, 64 rows each. Every row of U (4 V bytes)
 // and of the window (2 or 4 V) moves once, which is nearly all that moves. The block turns the
-// scores of its rows into weights relative to the largest of their split, by the codes and counts
-// that the state will have when the position has entered it. It also takes the rows as they will be
-// then: it adds the value that leaves the window to the row of U that it retires to, and writes
-// that row. It takes the new value instead of the one that it replaces. The last block to arrive
+// scores of its rows into weights relative to the largest of their split. It uses the codes, counts
+// and rows that the state will have when the position has entered it: it adds the value that leaves
+// the window to the row of U that this value retires to, and writes that row. In place of the value
+// that is replaced it uses the new one. The last block to arrive
 // for a piece of columns adds the sums of the splits, each scaled to the largest score of all, in
 // their order (as the parts of a split softmax are added: Dao et al. 2023, Flash-Decoding). The
 // last of these last blocks writes the codes and counts, which are not read any more.

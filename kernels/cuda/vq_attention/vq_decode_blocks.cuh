@@ -54,7 +54,7 @@ inline int64_t WideColumnBlocks(const VqDecode& args) {
   return CeilDivide(Lanes(args), kWideThreads);
 }
 
-// Narrow blocks read up to so many units (key/value heads of all sessions): wide blocks need a
+// The most units (key/value heads of all sessions) that narrow blocks read. Wide blocks need a
 // split for every multiprocessor, and one query head for each key/value head.
 inline int64_t MostNarrowUnits(const VqDecode& args) {
   if (args.heads > args.shape.kv_heads || Lanes(args) < kLeastWideLanes) {
@@ -97,9 +97,9 @@ inline Workspace WorkspaceOf(const VqDecode& args, int64_t units, const Division
           .tickets = units * (division.column_blocks + 1)};
 }
 
-// Enough for any call of fewer units, too; of those the largest that narrow blocks read may need
-// more. So a smaller batch never needs more memory than a larger one has taken (steps are recorded
-// from the largest batch on).
+// Enough for any call of fewer units, too. Among those, the largest call that narrow blocks read
+// may need more than this call. So a smaller batch never needs more memory than a larger one has
+// taken (steps are recorded from the largest batch on).
 inline Workspace WorkspaceFor(const VqDecode& args, int64_t units, const Division& division) {
   const Workspace most = WorkspaceOf(args, units, division);
   const int64_t narrow_units = MostNarrowUnits(args);

@@ -102,8 +102,8 @@ struct Parts {
 // kAligned never 1 to kOwn - 1. To be called by all lanes of a warp, with the same head.
 //
 // It runs once, with nothing else to do meanwhile. So a thread starts all its loads before it uses
-// any of them, and no loop around that is unrolled, since instructions that run once take as long
-// as it takes to fetch them.
+// any of them. The loop around the loads is not unrolled: instructions that run only once take as
+// long as it takes to fetch them.
 template <int kOwn, bool kAligned>
 __device__ inline void AddParts(const RowsWeight* weights, const float* sums, int32_t splits,
                                 int32_t pitch, int32_t left, float* out) {

@@ -66,7 +66,7 @@ struct Span {
   __host__ __device__ int64_t Window() const { return WholeTiles(shape.codes); }
   __host__ __device__ int64_t Own() const { return Window() + WholeTiles(shape.window); }
   __host__ __device__ int64_t Stride() const { return Own() + kVqPrefillSpan; }
-  // Keys that any query of the block of query i attends to.
+  // The end of the keys that any query in the block of query i attends to.
   __host__ __device__ int64_t End(int64_t i) const { return Own() + (i / kTile + 1) * kTile; }
 };
 

@@ -131,8 +131,8 @@ __global__ void __launch_bounds__(kReadThreads) ReducedValuesKernel(VqReduced ar
   if (blockIdx.x == 0 && threadIdx.x == 0) EnterCode(decode, n, g);
   const int64_t length = args.length[unit], used = (length + kReadRows - 1) / kReadRows;
   if (split >= used) return;
-  // Behind the end of the list its last row is read once more, with weight 0, and behind the end of
-  // a row its first columns, which are not added up. So all loads start before the first is used.
+  // Behind the end of the list its last row is read again, with weight 0. Behind the end of a row
+  // its first columns are read but not added up. So all loads start before the first is used.
   const int64_t left = length - split * kReadRows;
   for (int i = static_cast<int>(threadIdx.x); i < kReadRows; i += kReadThreads) {
     shared.row[i] = args.list[unit * rows + split * kReadRows + (i < left ? i : left - 1)];

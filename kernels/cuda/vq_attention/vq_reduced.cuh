@@ -1,6 +1,6 @@
-// What the two kernels of decode that reads the int8 copy of a state's rows, or leaves rows out, or
-// both (kernels/ops/attention/vq_attention.h) share: one chooses rows (vq_choose_rows.cu), the
-// other reads them (vq_read_rows.cu).
+// What the two kernels of one form of decode share: it reads the int8 copy of a state's rows, or
+// leaves rows out, or both (kernels/ops/attention/vq_attention.h). One kernel chooses rows
+// (vq_choose_rows.cu), the other reads them (vq_read_rows.cu).
 #ifndef TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_REDUCED_CUH_
 #define TVQ_KERNELS_CUDA_VQ_ATTENTION_VQ_REDUCED_CUH_
 

@@ -22,7 +22,7 @@
 
 namespace tvq {
 
-// N rows. In decode each is of a session of its own, or several are of one as for
+// N rows. In decode each row has a session of its own, or several rows have the same one, as for
 // SoftmaxDecodeAttention. In prefill they are consecutive positions of one session, with the same
 // pages. Nothing is written for a row whose pages are none. A row's bits do not depend on the
 // others.

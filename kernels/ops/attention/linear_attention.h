@@ -10,8 +10,8 @@
 // e^-m cancels. Features that no key has reached are 0, and their q_s does not count for m, however
 // large it is.
 //
-// Where every product of features is below the smallest float32, o_i is 0/0, NaN; with
-// `query_exponents`, where no feature is reached.
+// If every product of features is below the smallest float32, o_i is 0/0, which is NaN. With
+// `query_exponents` that is so if no feature is reached.
 #ifndef TVQ_KERNELS_OPS_ATTENTION_LINEAR_ATTENTION_H_
 #define TVQ_KERNELS_OPS_ATTENTION_LINEAR_ATTENTION_H_
 
@@ -29,7 +29,7 @@ inline constexpr float kLeastReached = std::numeric_limits<float>::min();
 // One session's state in one layer, zero for a new session. G key/value heads, F features, V
 // values.
 //
-// A and b are unevaluated pairs of float32, sum + carry (Dekker's two-sum on every addition, exact
+// A and b are unevaluated pairs of float32, sum + carry (Knuth's two-sum on every addition, exact
 // to about 48 bits), so that they are exact to 1e-6 of the mean term after 1e8 positions; attention
 // reads `sum` alone.
 struct LinearState {

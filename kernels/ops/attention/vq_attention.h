@@ -20,7 +20,7 @@ namespace tvq {
 // One session's state in one layer. G key/value heads, S codes, W = M + 1 recent positions, V
 // values.
 //
-// U = sum + carry, an unevaluated pair of float32 (Dekker's two-sum on every addition, exact to
+// U = sum + carry, an unevaluated pair of float32 (Knuth's two-sum on every addition, exact to
 // about 48 bits), so that the mean row is exact to 1e-6 after 1e8 retirements; attention reads
 // `sum` alone. Position p lies in slot p % W of the window until it retires, which is when position
 // p + W is appended.

@@ -14,7 +14,7 @@
 namespace tvq {
 
 // The sums of one text in one layer, zero before the first position. G key/value heads, S codes, V
-// values. U is an unevaluated pair of float32 (Dekker's two-sum on every addition); attention reads
+// values. U is an unevaluated pair of float32 (Knuth's two-sum on every addition); attention reads
 // `sum` alone.
 struct CodeSums {
   float* sum = nullptr;      // [G, S, V]   U

@@ -44,8 +44,8 @@ struct RecurrentRows {
   bool prefill() const { return states.empty(); }
 };
 
-// A state for each of the `rows` rows, or one for all, each with inputs, and with a matrix if
-// `matrix`.
+// Checks that there is a state for each of the `rows` rows, or one for all. Each must have inputs,
+// and a matrix if `matrix` is true.
 absl::Status CheckRecurrent(std::string_view op, const Device& device,
                             const RecurrentRows& sessions, int64_t rows, bool matrix);
 

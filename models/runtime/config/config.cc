@@ -29,8 +29,8 @@ constexpr std::array<const char*, 7> kTokenizerTypes = {
 
 constexpr char kPythonFloat[] = "__float__";
 
-// The text with each Infinity outside strings, which Python writes and JSON does not have, as the
-// object that newer files have in its place.
+// Replaces each Infinity outside strings, which Python writes and JSON does not have, by the object
+// that newer files have in its place.
 std::string WithoutBareInfinity(std::string_view text) {
   constexpr char kBare[] = "Infinity";
   std::string result;

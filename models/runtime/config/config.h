@@ -48,9 +48,9 @@ struct CommonConfig {
 // copy.
 class Config {
  public:
-  // Reads DIR/config.json. NOT_FOUND if there is none, INVALID_ARGUMENT if DIR is a file. If it has
-  // no `tokenizer` field, as Hugging Face's have none, the field is set by the file that DIR holds:
-  // tokenizer.json, or RWKV's vocabulary; else the type is ids.
+  // Reads DIR/config.json. NOT_FOUND if there is none, INVALID_ARGUMENT if DIR is a file. A file of
+  // Hugging Face has no `tokenizer` field. If the field is missing, the tokenizer file in DIR sets
+  // it: tokenizer.json, or RWKV's vocabulary. If DIR has neither, the type is ids.
   static absl::StatusOr<Config> Load(const std::string& dir);
 
   // `source_name` stands for the file in error messages.

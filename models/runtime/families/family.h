@@ -64,7 +64,7 @@ int64_t LongestContext(const CommonConfig& config, const LoadOptions& options, b
 absl::Status CheckLongest(const Config& config, int64_t longest,
                           const std::function<int64_t(int64_t tokens)>& bytes);
 
-// For Family::spare: logits that are the embedding again.
+// For Family::spare: weights of the logits that repeat those of the embedding.
 inline bool IsTiedLogits(std::string_view name) { return name == "lm_head.weight"; }
 
 // A stack of `layers`, with sessions up to LongestContext.
@@ -73,8 +73,8 @@ absl::StatusOr<std::unique_ptr<Model>> BuildStack(const Config& config, StackCon
                                                   std::unique_ptr<Tokenizer> tokenizer,
                                                   const LoadOptions& options);
 
-// The same for a model all of whose layers are recurrent. The context that it was trained with does
-// not limit contexts, a max_position does.
+// The same for a model with recurrent layers alone. The context that it was trained with does not
+// limit contexts, but a max_position does.
 absl::StatusOr<std::unique_ptr<Model>> BuildRecurrent(const Config& config, StackConfig parsed,
                                                       StackLayers layers, WeightSource& weights,
                                                       std::unique_ptr<Tokenizer> tokenizer,

@@ -11,9 +11,9 @@
 
 namespace tvq {
 
-// The config of the text part. If model_type is a family's own, that is `config` as it is. Else, if
-// there is a text_config, that object, completed by fields outside it. Older files describe all
-// parts in one object: then that object, with the text family's model_type and without
+// The config of the text part. If model_type is a family's own, it is `config` as it is. Else, if
+// there is a text_config, it is that object, completed by fields outside it. Older files describe
+// all parts in one object. Then it is that object, with the text family's model_type and without
 // vision_config. INVALID_ARGUMENT if tie_word_embeddings differs in text_config and outside it.
 absl::StatusOr<Config> TextConfig(const Config& config);
 

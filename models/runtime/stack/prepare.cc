@@ -11,8 +11,8 @@ namespace tvq {
 absl::Status Stack::Prepare(const Preparation& preparation) {
   if (device_->host_memory()) return absl::OkStatus();
   const int64_t rows = std::clamp<int64_t>(preparation.decode_rows, 1, config_.rows());
-  // First what needs most memory: when memory grows after a recording, what the recording uses must
-  // stay allocated beside it.
+  // First comes what needs most memory: if memory grew after a recording, what the recording uses
+  // would have to stay allocated beside the new memory.
   absl::Status s = Rehearse(preparation);
   const bool record = preparation.record && device_->records();
   if (s.ok()) s = RecordSteps(rows, record);

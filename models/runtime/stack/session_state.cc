@@ -17,7 +17,7 @@ constexpr int64_t kLargestPosition = int64_t{1} << 62;
 struct HostLayer {
   std::vector<std::byte> block, pages;
 
-  // Where part `i` begins; if it is in pages, in the first page, or null if there is none.
+  // Where part `i` begins. A part in pages begins in the first page; null if there are no pages.
   std::byte* At(const StateLayout::Layer& layer, size_t i) {
     if (!layer.parts->parts()[i].in_pages()) return block.data() + layer.offsets[i];
     return pages.empty() ? nullptr : pages.data() + (layer.offsets[i] - layer.page_first);

@@ -83,8 +83,8 @@ absl::StatusOr<ConversationWriter::Continuation> TemplateWriter::Continue(
     return std::vector<int32_t>(ids.begin() + from, ids.end());
   };
 
-  // The same text may have other tokens in the context: those of an answer are as the model chose
-  // them.
+  // Compares texts from here on, because the same text may have other tokens in the context: the
+  // tokens of an answer are as the model chose them.
   std::string wanted;
   for (const int32_t id : context.subspan(common)) wanted += shown_[static_cast<size_t>(id)];
   const auto whole = static_cast<int64_t>(context.size());
@@ -105,8 +105,8 @@ absl::StatusOr<ConversationWriter::Continuation> TemplateWriter::Continue(
   return Continuation{static_cast<int64_t>(common), rest(common)};
 }
 
-// The ids of the text that `ids` show, without its first `skipped` bytes, which end within the text
-// of the first id.
+// The ids of what is left of the text of `ids` after its first `skipped` bytes. These bytes end
+// within the text of the first id.
 absl::StatusOr<std::vector<int32_t>> TemplateWriter::RestWithinToken(std::span<const int32_t> ids,
                                                                      size_t skipped) const {
   std::string text = shown_[static_cast<size_t>(ids.front())];

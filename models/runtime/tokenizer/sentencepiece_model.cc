@@ -19,7 +19,7 @@ using Field = WireReader::Field;
 using Piece = SentencePieceModel::Piece;
 using PieceType = SentencePieceModel::PieceType;
 
-// How many user-defined symbols that match at one place PrefixMatcher has room for.
+// The most user-defined symbols matching at one place of a text that PrefixMatcher has room for.
 constexpr size_t kMostNested = 64;
 
 class ModelReader {

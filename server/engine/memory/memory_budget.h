@@ -28,9 +28,9 @@ struct StateMemory {
   int64_t host = 0;
 };
 
-// Divides the usable bytes; what `asked` gives, above 0, is as it is. A quarter is the host's, or
-// what a given device leaves of that; the rest is the device's. What is not given never makes the
-// sum exceed `usable`.
+// Divides the usable bytes. A number above 0 in `asked` is taken as it is. Otherwise the host gets
+// a quarter, or less if the given device leaves less, and the device gets the rest. A part that is
+// not given never makes the sum exceed `usable`.
 StateMemory DivideMemory(int64_t usable, const StateMemory& asked);
 
 // Reads /proc/meminfo and the control groups (version 2) of this process. The roots are parameters

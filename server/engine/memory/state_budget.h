@@ -19,12 +19,12 @@ class StateBudget : public ByteBudget {
  public:
   using ByteBudget::ByteBudget;
 
-  // The keeper of states that are not in use is told how many bytes what wants to run takes, and is
-  // expected to give back soon until so many are free at once; it is told again while they are not.
-  // The call must not block; it may use the budget. Setting a listener waits for a call under way.
+  // The listener keeps states that are not in use. It is told how many bytes are wanted, and should
+  // soon give back states until so many are free at once; while they are not, it is told again. It
+  // must not block, but may use the budget. Setting a listener waits for a call under way.
   void OnShortage(std::function<void(int64_t wanted)> listener);
-  // Tells the listener. A thread that has to wait after TryReserve(wanted) failed calls it, and
-  // then tries once more: what came back in between has rung no bell.
+  // Tells the listener. After TryReserve(wanted) failed, a thread calls this before it waits, and
+  // then tries once more: bytes that came back in between have woken no thread.
   void ReportShortage(int64_t wanted);
   // Whether one was reported and nothing has come back since.
   bool shortage() const;

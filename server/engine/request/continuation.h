@@ -29,9 +29,9 @@ struct AnswerEnd {
   // Such a prompt came.
   bool appended = false;
 
-  // Of a context that ends with `text`, the answer's last tokens with kMaxTail bytes or more, or
-  // all of them. `last_token` bytes of it are the last one's, in which `stop` ended it (empty: none
-  // did).
+  // For a context that ends with `text`: the answer's last tokens, with kMaxTail bytes or more, or
+  // all of them. The last `last_token` bytes of `text` are the last token's, in which the stop
+  // string `stop` ended the answer; empty: no stop string did.
   static AnswerEnd Of(std::string_view text, size_t last_token, std::string_view stop);
 
   // The context goes on with text that is no part of the answer.
@@ -73,8 +73,8 @@ struct StartPoint {
 
 // What a request leaves for the next one.
 struct Continuation {
-  // Counts the state as its owner's, like those of running requests, until it is dropped: when the
-  // state can be moved, as a session's can, or is gone. Goes after the state.
+  // Until this is dropped, the state counts as its owner's, like those of running requests. Drop it
+  // when the state can be moved, as a session's can, or is gone. It is destroyed after the state.
   std::shared_ptr<const void> claim;
   HeldState held;
   std::vector<int32_t> pending;  // sampled and not fed

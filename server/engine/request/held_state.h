@@ -21,8 +21,8 @@ struct HeldState {
   int64_t OwnBytes() const { return state->bytes() - state->sealed_bytes(); }
   // Seals what can be, and pays `budget`, the share's, out of the share.
   void Seal(StateBudget& budget);
-  // Makes it what `other`, another state of the model, was after its first `tokens` tokens, and
-  // gives back what the share has for what they share.
+  // Makes it what `other`, a state of the same model, was after its first `tokens` tokens. Gives
+  // back the bytes that the share has for memory that the two states now have in common.
   absl::Status CopyFirst(const State& other, int64_t tokens);
 };
 

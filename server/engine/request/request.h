@@ -95,8 +95,8 @@ class RequestSink {
   // empty context has none and comes with id and logprob 0.
   virtual void OnPrompt(int64_t first, std::vector<TokenEvent> events) = 0;
   virtual void OnDelta(Delta delta) = 0;
-  // All requests have the deltas that were there for them: after some of this one, once or more
-  // often, if not OnEnd comes. Whom the deltas are handed to may be woken now, once for all.
+  // Called at least once after deltas of this request, unless OnEnd comes. By then the requests
+  // computed with it have their deltas, too: the thread that takes them may be woken, once for all.
   virtual void OnDelivered() {}
   // With Purpose::kEncode, before OnEnd: Encoder::Read's.
   virtual void OnEncoded(std::vector<float> vectors) { vectors.clear(); }
@@ -165,7 +165,7 @@ inline int64_t Sequences(const Request& request) {
   return Samples(request) ? request.sampling.n : 1;
 }
 
-// Tokens that its state holds before it, what is pending included, its own prompt excluded.
+// Tokens of the context before the request's own prompt; pending ones are included.
 inline int64_t ContextBefore(const Request& request) {
   if (!request.start) return 0;
   return request.start->position - request.start->prompt_tokens +

@@ -101,7 +101,7 @@ void FairQueue::PutBack(Entry& entry) {
 
 int64_t FairQueue::Beginning(int64_t tokens) const {
   if (contending_.empty()) return latest_;
-  // Rounded up, or owners that always are new would not get past one that is little ahead.
+  // Rounded up: otherwise owners that are always new would always precede one a little ahead.
   const int64_t owners = std::ssize(contending_);
   const int64_t mean = (sum_ + owners - 1) / owners;
   return std::min(Earliest() + tokens, mean);

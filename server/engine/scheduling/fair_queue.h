@@ -21,30 +21,30 @@ namespace tvq {
 // counted in tokens. An owner's time is where its last request ends: where that started, and the
 // tokens that it was charged. The owner with the earliest time is next.
 //
-// An owner contends while others alone keep it from starting: their turns come first, or they have
-// what it needs and will give it back. One that begins to contend is put where its next request
-// would end if it started at the earliest time of those that contend, but not beyond the mean of
-// their times; when none contends, at the latest time of all. If its own time is later, it stays
-// there. So as far as requests start in this order:
+// An owner contends while only other owners keep it from starting: their turns come first, or they
+// have what it needs and will give it back. When an owner begins to contend, its time is set to
+// where its next request would end if it started at the earliest time of those that contend, but
+// not beyond the mean of their times. If none contends, it is set to the latest time of any owner.
+// If its own time is later, it keeps that. So as far as requests start in this order:
 //
 // - Two owners that contend start as many tokens each, but for the largest charge of each, from
 //   when both had a turn (Goyal et al., Theorem 1).
 // - Before an owner that is not ahead and begins to contend has its turn, each other starts at most
 //   as many tokens as its request has, and its own largest charge; and those that contend then
 //   start together at most what they are ahead of the earliest, and their largest charges.
-// - An owner owes nothing for what it was served while no other contended. What it is ahead of the
-//   earliest lapses as others start, even if these always are new: if N contend, when at most about
-//   N times as much has started. But once it is ahead by less than N of their requests, N requests
-//   may lower that by no more than an (N + 1)th. Of an owner that is new and has several requests,
-//   the last counts as much as the first.
+// - An owner owes nothing for what it was served while no other contended. Its lead over the
+//   earliest owner lapses as others start, even if these are always new: if N owners contend, it is
+//   gone when at most about N times as much has started. But once the lead is less than N of their
+//   requests, N requests may lower it by no more than an (N + 1)th. If a new owner has several
+//   requests, the last one counts as much as the first.
 //
 // Between the requests of one owner the lower priority value goes first, then the earlier one; but
 // every other turn is the earliest's, whatever its priority. Every operation takes logarithmic
 // time, if fewer than kMostIdle owners were charged that wait no more. Not thread-safe.
 class FairQueue {
  public:
-  // Owners that do not wait, remembered as long as somebody waits. Beyond it all are forgotten, and
-  // what they owe: there are as many names as addresses.
+  // So many owners that do not wait are remembered while others wait. If there are more, all of
+  // them are forgotten, and what they owe: there may be as many names as addresses.
   static constexpr size_t kMostIdle = 10'000;
 
   int64_t size() const { return static_cast<int64_t>(places_.size()); }
@@ -61,9 +61,9 @@ class FairQueue {
     kNextOwner,  // nor another of its owner, because of the owner's own limits
     kEnd,        // none, because of others
   };
-  // The request that `visit` takes of those that it is shown: all, in the order of turns, each
-  // owner's before the next owner's. An owner that was shown contends unless all of its requests
-  // cannot start.
+  // Shows requests to `visit` in the order of turns, all of one owner's before the next owner's.
+  // Returns the one that it takes. An owner of which requests were shown contends from then on,
+  // unless each of the answers was kCannot or kNextOwner.
   template <typename Visitor>
   std::optional<uint64_t> Find(const Visitor& visit);
   // One of these has its turn. Returns where it ends in virtual time.
@@ -102,7 +102,7 @@ class FairQueue {
   void Erase(std::unordered_map<uint64_t, Place>::iterator place);
   Entry& Remembered(const std::string& owner);
   void SetContends(Entry& owner, bool contends);
-  // Of those that contend, of whom there are some.
+  // The earliest time of the owners that contend; there must be one.
   int64_t Earliest() const { return std::get<0>(*contending_.begin()); }
   // Where an owner begins to contend whose next request has `tokens`.
   int64_t Beginning(int64_t tokens) const;

@@ -18,7 +18,7 @@ namespace tvq {
 struct Need {
   int64_t sequences = 0;
   int64_t state_bytes = 0;  // of all samples, each the same
-  // Which stay in host memory, and as many as take what else the request keeps there.
+  // The prompt's, which stay in host memory, and tokens for what else the request keeps there.
   int64_t prompt_tokens = 0;
 
   Need& operator+=(const Need& other);

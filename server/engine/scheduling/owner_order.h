@@ -39,7 +39,7 @@ class OwnerOrder {
   // Whose turn it is; nothing when none may have another in this step. The same until Take or
   // BeginStep is called, or the request is removed.
   virtual std::optional<uint64_t> Next() const = 0;
-  // The request of Next, which there is, has its turn, and `cost` less left.
+  // The request that Next returns has its turn; there must be one. It has `cost` less left then.
   virtual void Take(int64_t cost, Then then) = 0;
 };
 

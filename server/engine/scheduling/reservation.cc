@@ -5,8 +5,8 @@
 namespace tvq {
 namespace {
 
-// A request that is kept from starting is looked at again when the holder has waited for so much
-// longer.
+// A request that is kept from starting is looked at again when the holder's waiting time has grown
+// by a part in kLooks, or by kLeastPause if that is more.
 constexpr int kLooks = 16;
 constexpr std::chrono::milliseconds kLeastPause{10};
 

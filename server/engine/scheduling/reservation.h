@@ -28,16 +28,16 @@ struct Waiter {
 // room is kept for one of them at a time, in the order of turns: others start only if it fits
 // beside them once those that run now have ended.
 //
-// Which of those will end is not known. Those count as staying that have run for more than half of
-// the time that the request has waited, and those that have started since room is kept for it. Room
-// is kept only if the request fits beside what stays, so one that only endless streams hold up
-// holds up none; and if all requests end within some time, then after waiting twice as long it
-// has room kept for it, and starts when as long has passed once more.
+// It is not known which of those will end. A request counts as staying if it has run for more than
+// half of the time that the large one has waited, or has started since room is kept. Room is kept
+// only if the large one fits beside what stays. So a request that only endless streams hold up does
+// not hold up others. And if every request ends within a time T, a large one has room kept for it
+// after it has waited for 2 T, and starts at the latest after another T.
 //
-// Whatever the reason why it does not start (idle states that cannot be moved, for one), room is
-// kept in vain for at most half of all time: after kLeastKept, or half of the time that the request
-// had waited, if that is more, but at most kMostKept, it is given up, and for as long as it was
-// kept no other is.
+// If the request does not start all the same (because idle states cannot be moved, for one), room
+// is kept in vain for at most half of all time. It is given up after half of the time that the
+// request had waited, but not before kLeastKept and not after kMostKept. Then no room is kept for
+// as long as this was.
 //
 // Not thread-safe.
 class Reservation {
@@ -71,7 +71,7 @@ class Reservation {
   class Sums {
    public:
     void Add(Time started, uint64_t number, const Need& need);
-    // What those take that started before `middle`, or as number `kept_from` or later.
+    // What those need that started before `middle` or have a number of `kept_from` or above.
     Need Staying(Time middle, uint64_t kept_from) const;
 
    private:
@@ -93,9 +93,9 @@ class Reservation {
   };
   // What those take that count as staying.
   Occupancy::Taken Staying(const Waiter& waiter, const KeptFrom& kept_from);
-  // Whether other owners need not wait for it, as its owner's limit keeps it from starting, or
-  // would its share beside what stays of that owner, even if the others took no more than equal
-  // parts.
+  // Whether other owners need not wait for it: its owner's limit keeps it from starting, or its
+  // owner's share would, beside what stays of that owner, even if the others took no more than
+  // equal parts.
   bool LacksShare(const Waiter& waiter);
   bool Fits(const Waiter& waiter, const Occupancy::Taken& taken) const;
   void GiveUp();

@@ -69,8 +69,8 @@ struct ModelShare {
 // and then the oldest (OwnerOrder). A request that has no turn in a step keeps its state and loses
 // nothing else.
 //
-// Drafts fill up steps that feed no prompt, to as many rows as one sequence with all drafts has: a
-// step is not longer by them than it was for that one, and a batch of so many sequences has none.
+// Drafts fill up steps that feed no prompt, up to the rows of one sequence with all its drafts. So
+// no step is longer with drafts than a step of that sequence, and a batch of so many rows has none.
 //
 // The device is shared among owners first, by their weights, and an owner's share among the models
 // for which it has work, by theirs. So an owner has the same share however many models the others
@@ -96,10 +96,10 @@ class Scheduler {
   // `ready`: whether a request may have a turn now. It is asked once for each request that is
   // considered.
   StepPlan Plan(const std::function<bool(uint64_t)>& ready);
-  // The last plan took so many microseconds of the device, which count against its model, a part in
-  // this step and the rest in those that follow, so that a model does not stand still after a long
-  // step; not more than a second, or a machine that slept would make it wait as long again. To be
-  // called for each plan that is not empty.
+  // Says how long the last plan ran on the device; to be called for each plan that is not empty.
+  // Its model is charged for that over this step and its next ones, so that it does not stand still
+  // after a long step. At most a second counts: otherwise a machine that slept would make the model
+  // wait as long again.
   void Took(int64_t microseconds);
 
  private:

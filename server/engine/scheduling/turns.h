@@ -18,14 +18,14 @@ namespace tvq {
 // Deficit Round Robin", 1996): each round gives an owner credit for its weight times the quantum,
 // and it has turns as long as it has credit. Credit that an owner cannot use in a step is lost, so
 // idle time earns nothing. Which request of an owner has its turn is for an OwnerOrder to say.
-// Rounds go on across steps. Next passes each owner at most once for each turn that it gives, and
-// once more; if all have weights below 1, so many times as often as the largest of these needs to
-// make 1. Not thread-safe.
+// Rounds go on across steps. For each turn that it gives, Next passes each owner at most once, and
+// once more at the end. If all weights are below 1, it passes them as many times as the largest of
+// them needs to add up to 1. Not thread-safe.
 class Turns {
  public:
   using NewOrder = std::unique_ptr<OwnerOrder> (*)();
 
-  // A weight of 1; divisible by small numbers, as a weight may be a part of one.
+  // A weight of 1. It has many divisors, because a weight may be a fraction.
   static constexpr int64_t kWeight = 720720;
 
   // `quantum`: what an owner of weight 1 may take in a round.

@@ -30,9 +30,9 @@ class ActiveRequest {
   // drafts for a sample has a share of `draft_memory`; a sample that gets none has no drafts.
   ActiveRequest(Submission submission, Model& model, StateBudget& budget, ByteBudget& draft_memory);
 
-  // Takes a state. Where the request starts from one, that is filled first: `filled` is then called
-  // once, from any thread, perhaps before this returns or after the request is done, and what it
-  // gets is for OnFilled. What cannot start is done.
+  // Takes a new state. If the request has a StateSource, that fills it first: `filled` is then
+  // called once, on any thread, perhaps before this returns or after the request is done. What it
+  // gets is to be passed to OnFilled. A request that cannot start is done.
   void Start(StateSource::Done filled);
   bool filling() const { return filling_; }
   void OnFilled(absl::StatusOr<HeldState> filled);
@@ -79,19 +79,19 @@ class ActiveRequest {
   std::vector<Sequence*> NextSequences(int64_t count);
   // What the first tokens of samples that have nothing pending are sampled from.
   const std::vector<float>& start_logits() const { return *request().start->logits; }
-  // Hands a sampled token to one of them, and the output to the sink: its first, its last, and when
-  // that is `stream_interval` tokens. The rest goes with a later one, or with the request's end.
+  // Hands a sampled token to a sample. Its output goes to the sink with its first token, its last,
+  // and whenever `stream_interval` tokens wait. The rest goes later, or when the request ends.
   void OnSampled(Sequence& sequence, TokenEvent event, int64_t stream_interval);
 
-  // A continuation needs the logits after the last token, if there is nothing to feed: those of
-  // the prompt's end, or those that an ending id was sampled from. They come before OnFed or
-  // OnSampled then; the request ends if they are not finite.
+  // If nothing is left to feed, a continuation needs the logits after the last token: those at the
+  // prompt's end, or those from which an ending id was sampled. KeepLogits is then called before
+  // OnFed or OnSampled; the request ends if they are not finite.
   bool KeepsLogitsOfPrompt() const;
   void KeepLogits(std::vector<float> logits);
 
   // Ends the request, if it is not done, and gives back its states.
   void End(absl::Status outcome);
-  // Says better why a request ended that has.
+  // Gives a better reason for the end of a request that has ended.
   void Diagnose(absl::Status outcome) { outcome_ = std::move(outcome); }
   // Ends it with CANCELLED. What was generated so far may be kept: the client wanted no more.
   void Cancel();

@@ -11,9 +11,9 @@
 
 namespace tvq {
 
-// Drafts are as long as they have been right: twice the last one when all of it was, else what was.
-// After one of which nothing was right a number of steps goes without, twice as many each time, up
-// to kLongestRest: a text that does not repeat itself has next to none.
+// If all of a draft was right, the next one is twice as long; else it is as long as the part that
+// was right. After a draft that was all wrong some steps have none, twice as many each time, up to
+// kLongestRest: a text that does not repeat itself has hardly any drafts.
 class Drafter {
  public:
   // As PromptLookup's.

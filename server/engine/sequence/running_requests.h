@@ -17,8 +17,8 @@
 
 namespace tvq {
 
-// Looked at as a whole only where a request ends the server's work or none is left: a step costs
-// what the requests cost that it computes. Used by the loop alone.
+// The loop goes through all of them only when all are to end. Otherwise a step costs only as much
+// as the requests that it computes. Used by the loop alone.
 class RunningRequests {
  public:
   RunningRequests(const Need& total, size_t models) : occupancy_(total), of_models_(models) {}

@@ -26,8 +26,8 @@ void SortUnique(std::vector<int32_t>& ids) {
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
 }
 
-// As many prompt tokens as take the memory that the request keeps beside its prompt, but for what
-// most requests have.
+// The memory that the request keeps beside its prompt, above what most requests keep, as the number
+// of prompt tokens that take as much.
 int64_t KeptTokens(const SamplingParams& p) {
   constexpr int64_t kUsual = 4096;
   constexpr int64_t kId = sizeof(int32_t);
@@ -43,7 +43,7 @@ int64_t KeptTokens(const Request& request) {
   return std::ssize(request.prompt) + more;
 }
 
-// What an empty queue would not take either is wrong, not early.
+// If even an empty queue would not take a request, it is invalid: to try again does not help.
 absl::Status CheckFitsQueue(const Request& request, const EngineOptions& limits) {
   const auto tokens = static_cast<int64_t>(request.prompt.size());
   const int64_t most = limits.max_num_queued_tokens;

@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<Model>> BuildRotaryTransformer(const RotaryFamily
                                                               const LoadOptions& options);
 
 // Whether a tensor of this name may be in a checkpoint of these families although it is not needed:
-// frequencies, and logits that are the embedding again.
+// frequencies, and weights of the logits that repeat those of the embedding.
 bool IsSpareTensor(std::string_view name);
 
 // Family::build for the family with the options `kFamily`.

@@ -15,7 +15,7 @@ namespace tvq {
 // t = K^(-1/4), the factor of both queries and keys.
 float KeyScale(const AttentionConfig& config);
 
-// u and w, which are added to queries before they meet keys (u) and position keys (w), times t.
+// u and w, times t: u is added to queries for products with keys, w for those with position keys.
 struct QueryBiases {
   Buffer u;  // [H, K]
   Buffer w;  // [H, K]

@@ -1,4 +1,4 @@
-// A norm in place of the rows, rather than added to them: RWKV has one ahead of its first block.
+// A norm that replaces the rows and is not added to them. RWKV has one ahead of its first block.
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_NORM_NORM_LAYER_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_NORM_NORM_LAYER_H_
 

@@ -1,8 +1,8 @@
-// The turns of queries that meet codes. A code stands for keys of many distances, so a query is
-// turned by a mean: over all distances from a ring's end to the beginning of the context, or to the
-// longest distance that the model was trained with, each weighted by 1 / distance
-// (docs/mathematics.md, Converted models). Like AnglesLayer a separate layer, ahead of those that
-// use it.
+// The turns of queries that are multiplied with codewords. A code stands for keys of many
+// distances, so a query is turned by a mean: over all distances from a ring's end to the beginning
+// of the context, or to the longest distance that the model was trained with, each weighted by
+// 1 / distance (docs/mathematics.md, Converted models). Like AnglesLayer it is a separate layer,
+// ahead of those that use it.
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_RING_FAR_ANGLES_LAYER_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_ATTENTION_RING_FAR_ANGLES_LAYER_H_
 

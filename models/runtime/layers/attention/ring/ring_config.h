@@ -12,7 +12,7 @@ namespace tvq {
 
 // Key/value heads of a layer that keep their past in the same way: by rings of the same length, or
 // by all their keys (`grows`). In the latter case, beyond the context that the model was trained
-// with, only keys nearer than W are met exactly.
+// with, only keys nearer than W are scored by their own distance.
 struct RingGroup {
   int64_t ring = 0;            // W, positions
   std::vector<int64_t> heads;  // ascending

@@ -1,5 +1,5 @@
-// The frame of layers whose recurrence takes what a projection and a short causal convolution make
-// of the normed rows: x += Mix(projected, convolved) Wo.
+// The frame of layers x += Mix(projected, convolved) Wo whose Mix is a recurrence. `projected` is a
+// projection of the normed rows, `convolved` a short causal convolution of some of its columns.
 #ifndef TVQ_MODELS_RUNTIME_LAYERS_RECURRENT_CONVOLVED_CONVOLVED_LAYER_H_
 #define TVQ_MODELS_RUNTIME_LAYERS_RECURRENT_CONVOLVED_CONVOLVED_LAYER_H_
 
@@ -33,7 +33,7 @@ class ConvolvedLayer : public RecurrentLayer {
 
   ConvolvedLayer(std::string prefix, const Frame& frame, int64_t draft_rows, Device& device);
 
-  // Loads all but the projection, which is `in` [P, D], and what Mix needs.
+  // Takes the projection, `in` [P, D], and loads everything else except what Mix needs.
   void LoadFrame(const Names& names, LinearWeight in, bool convolution_bias, WeightLoader& loader);
   Vector<const float> PerHead(const Buffer& buffer) const { return VectorOf(buffer, frame_.heads); }
 
