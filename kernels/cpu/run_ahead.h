@@ -44,10 +44,11 @@ class GuidedRanges {
   std::atomic<int64_t> taken_{0};
 };
 
-// Like RunTasks, but calls task(i, next). The same thread runs task `next` after task i, so task i
-// may prefetch what `next` will read; `next` is `tasks` when there is none. Before any task the
-// caller calls prepare(), which takes microseconds; meanwhile each other thread calls fetch(i) for
-// its first task, so that memory is not idle. No thread takes more than `most` tasks at a time.
+// Like RunTasks, but calls task(i, next, thread). The same thread, one of the pool's counted from
+// 0, runs task `next` after task i, so task i may prefetch what `next` will read; `next` is `tasks`
+// when there is none. Before any task the caller calls prepare(), which takes microseconds;
+// meanwhile each other thread calls fetch(i) for its first task, so that memory is not idle. No
+// thread takes more than `most` tasks at a time.
 template <typename Prepare, typename Fetch, typename Task>
 void RunPrepared(CpuDevice& cpu, int64_t tasks, int64_t work, const Prepare& prepare,
                  const Fetch& fetch, const Task& task, int64_t most = INT64_MAX) {
@@ -58,24 +59,26 @@ void RunPrepared(CpuDevice& cpu, int64_t tasks, int64_t work, const Prepare& pre
     prepare();
     prepared.Open();
   };
-  cpu.pool().ParallelFor(threads, prepare_all, [&](int64_t) {
+  cpu.pool().ParallelFor(threads, prepare_all, [&](int64_t thread) {
     auto range = ranges.Take();
     if (!prepared.open() && range.begin < range.end) fetch(range.begin);
     prepared.Wait();
     while (range.begin < range.end) {
-      for (int64_t i = range.begin; i + 1 < range.end; ++i) task(i, i + 1);
+      for (int64_t i = range.begin; i + 1 < range.end; ++i) task(i, i + 1, thread);
       // The next range is not taken sooner: a thread that is done may take it first.
       const auto next = ranges.Take();
-      task(range.end - 1, next.begin);
+      task(range.end - 1, next.begin, thread);
       range = next;
     }
   });
 }
 
-// Like RunPrepared, where there is nothing to prepare.
+// Like RunPrepared, where there is nothing to prepare: calls task(i, next).
 template <typename Task>
 void RunAhead(CpuDevice& cpu, int64_t tasks, int64_t work, const Task& task) {
-  RunPrepared(cpu, tasks, work, [] {}, [](int64_t) {}, task);
+  RunPrepared(
+      cpu, tasks, work, [] {}, [](int64_t) {},
+      [&](int64_t i, int64_t next, int64_t) { task(i, next); });
 }
 
 // The most bytes that fetch(i) prefetches: as many as come from memory while a caller prepares.

@@ -13,7 +13,8 @@ namespace tvq {
 
 // Scratch slots of RunLinear; an op that calls it takes the ones from kFirstFreeSlot on.
 inline constexpr size_t kPreparedRowsSlot = 0;
-inline constexpr size_t kFirstFreeSlot = 1;
+inline constexpr size_t kWidePairsSlot = 1;
+inline constexpr size_t kFirstFreeSlot = 2;
 
 struct LinearInput {
   Matrix<const float> x;         // [N, in]

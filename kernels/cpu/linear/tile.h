@@ -102,6 +102,10 @@ using TileFunction = void (*)(const TileInput& input, float* sums);
 void TileFloat32(const TileInput& input, float* sums);
 // Rows kBFloat16AsFloat, panels bfloat16.
 void TileBFloat16(const TileInput& input, float* sums);
+// A pair of panels as float32. TileFloat32 of it and of an even `in` has the same bits as
+// TileBFloat16, which widens weights as it reads them. wide [PairBytes(in, kFloat32)], of the even
+// `in`.
+void WidenPair(const void* panels, int64_t in, float* wide);
 // Rows kBFloat16, panels bfloat16, by VDPBF16PS. Only where the device's dot().bf16 says so.
 void TileBFloat16Dot(const TileInput& input, float* sums);
 // Rows kFixedPointWords, panels int8.

@@ -163,6 +163,19 @@ void SumTileBFloat16(const TileInput& input, float* sums) {
   SumTile<BFloat16Weights>(input, DType::kBFloat16, sums);
 }
 
+void WidenPairImpl(const void* panels, int64_t in, float* wide) {
+  using Weights = BFloat16Weights;
+  const auto* line = static_cast<const uint16_t*>(panels);
+  for (int64_t i = 0; i < PanelLines(in, DType::kBFloat16); ++i) {
+    for (int step = 0; step < 2; ++step, wide += kPairOutputs) {
+      for (int64_t o = 0; o < kPairOutputs; o += kLanes) {
+        hn::Store(Weights::Step(line + o * Weights::kPerOutput, step), Floats(), wide + o);
+      }
+    }
+    line += kPairOutputs * Weights::kPerOutput;
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tvq
 HWY_AFTER_NAMESPACE();
@@ -173,6 +186,7 @@ namespace {
 
 HWY_EXPORT(SumTileFloat32);
 HWY_EXPORT(SumTileBFloat16);
+HWY_EXPORT(WidenPairImpl);
 
 }  // namespace
 
@@ -182,6 +196,10 @@ void TileFloat32(const TileInput& input, float* sums) {
 
 void TileBFloat16(const TileInput& input, float* sums) {
   HWY_DYNAMIC_DISPATCH(SumTileBFloat16)(input, sums);
+}
+
+void WidenPair(const void* panels, int64_t in, float* wide) {
+  HWY_DYNAMIC_DISPATCH(WidenPairImpl)(panels, in, wide);
 }
 
 }  // namespace tvq

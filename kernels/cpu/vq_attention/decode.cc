@@ -143,7 +143,7 @@ class Decode {
           for (int64_t task = 0; alone && task < heads; ++task) weigh(task);
         },
         [&](int64_t tile) { Fetch(TileAt(first_unit, tile)); },
-        [&](int64_t tile, int64_t next) {
+        [&](int64_t tile, int64_t next, int64_t) {
           SumValues(TileAt(first_unit, tile), next < tiles ? TileAt(first_unit, next) : kNoTile);
         });
     RunTasks(cpu_, units, units * kParts * shared_ * shape_.value,
