@@ -28,11 +28,14 @@ using Fours = hn::RepartitionToWide<Sums>;
 using Bytes = hn::Rebind<uint8_t, Words>;
 constexpr int kOutputs = static_cast<int>(HWY_MIN(HWY_LANES(int16_t), 2 * kPanelOutputs) / 4);
 
-// The number of accumulators. It leaves registers for the weights and a broadcast value.
+// The number of accumulators. It leaves registers for the weights, a broadcast value, and what is added:
+// of 32 registers, of the 32 of which sums take two (InOrder), and of 16.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 constexpr int kAccumulators = 24;
-#else
+#elif HWY_TARGET == HWY_NEON
 constexpr int kAccumulators = 12;
+#else
+constexpr int kAccumulators = 8;
 #endif
 constexpr int kMaxRows = kAccumulators == 24 ? 6 : 3;
 
