@@ -28,8 +28,8 @@ using Fours = hn::RepartitionToWide<Sums>;
 using Bytes = hn::Rebind<uint8_t, Words>;
 constexpr int kOutputs = static_cast<int>(HWY_MIN(HWY_LANES(int16_t), 2 * kPanelOutputs) / 4);
 
-// The number of accumulators. It leaves registers for the weights, a broadcast value, and what is added:
-// of 32 registers, of the 32 of which sums take two (InOrder), and of 16.
+// The number of accumulators. It leaves registers for the weights, a broadcast value and a product:
+// of 32 registers; of 32 of which a sum takes two (InOrder); of 16.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 constexpr int kAccumulators = 24;
 #elif HWY_TARGET == HWY_NEON
