@@ -56,6 +56,8 @@ class WeightLoader {
   double rounding() const { return rounding_; }  // see ModelInfo
   DType dtype() const { return dtype_; }
 
+  bool Has(const std::string& name) const { return source_.Has(name); }
+
   // The tensor as finite float32 in host memory; empty after an error.
   std::vector<float> Read(const std::string& name, std::vector<int64_t> shape);
 

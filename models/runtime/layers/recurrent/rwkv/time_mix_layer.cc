@@ -30,15 +30,25 @@ void TimeMixLayer::LowRank::Load(const std::string& name, int64_t rank, int64_t 
   if (biased) bias = loader.Upload(loader.Read(name + ".lora.2.bias", {width}));
 }
 
+// What each of the shifted rows takes of the row before, in the order of Shifted: six tensors, or
+// one in older directories.
+std::vector<float> TimeMixLayer::ReadMix(WeightLoader& loader) const {
+  const std::string joined = prefix() + "x_x";
+  if (!loader.Has(prefix() + "x_r") && loader.Has(joined)) {
+    return loader.Read(joined, {kShifted, config_.width});
+  }
+  std::vector<float> mix;
+  for (const char* of : {"x_r", "x_w", "x_k", "x_v", "x_a", "x_g"}) {
+    const std::vector<float> read = loader.Read(prefix() + of, {1, 1, config_.width});
+    mix.insert(mix.end(), read.begin(), read.end());
+  }
+  return mix;
+}
+
 void TimeMixLayer::Load(WeightLoader& loader) {
   const int64_t width = config_.width;
   norm_.Load(NormNameOf(prefix()), loader);
-  std::vector<float> mix;
-  for (const char* of : {"x_r", "x_w", "x_k", "x_v", "x_a", "x_g"}) {
-    const std::vector<float> read = loader.Read(prefix() + of, {1, 1, width});
-    mix.insert(mix.end(), read.begin(), read.end());
-  }
-  mix_ = loader.Upload(mix);
+  mix_ = loader.Upload(ReadMix(loader));
   const auto square = [&](const char* name) {
     const MatrixValues values = loader.ReadMatrix(prefix() + name + ".weight", width, width);
     return loader.Pack({&values});

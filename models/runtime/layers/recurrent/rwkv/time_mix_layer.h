@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kernels/ops/linear.h"
 #include "models/runtime/layers/recurrent/recurrent_layer.h"
@@ -44,6 +45,7 @@ class TimeMixLayer : public RecurrentLayer {
     void Load(const std::string& name, int64_t rank, int64_t width, bool biased,
               WeightLoader& loader);
   };
+  std::vector<float> ReadMix(WeightLoader& loader) const;  // [kShifted, D]
   // y = outside(inside(x down^T) up^T + bias), x being rows that were shifted.
   absl::Status Apply(const LowRank& factors, Shifted x, Activation inside, Activation outside,
                      float* y, const LayerRows& rows);

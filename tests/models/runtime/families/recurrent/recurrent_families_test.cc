@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_replace.h"
 #include "kernels/device/device.h"
@@ -92,6 +95,38 @@ TEST(RecurrentFamiliesTest, RwkvNamesTheFieldThatIsWrong) {
               HasSubstr("value_dim is 48, must be hidden_size, which is 24"));
   EXPECT_THAT(Error(kRwkv7, "\"head_dim\"", "\"hidden_act\": \"relu\", \"head_dim\""),
               HasSubstr("hidden_act"));
+}
+
+// RandomWeights(3) as flash-linear-attention wrote them at first: what time mixing takes of the row
+// before as one tensor.
+class JoinedMixes : public WeightSource {
+ public:
+  absl::StatusOr<HostTensor> Get(std::string_view name, std::span<const int64_t> shape) override {
+    if (!name.ends_with("attn.x_x")) return separate_->Get(name, shape);
+    EXPECT_THAT(shape, testing::ElementsAre(6, 24));
+    std::vector<float>& values = joined_[std::string(name)];
+    for (const char of : std::string_view("rwkvag")) {
+      const std::string one = std::string(name.substr(0, name.size() - 1)) + of;
+      const std::vector<float> read =
+          ToFloat32(separate_->Get(one, std::vector<int64_t>{1, 1, 24}).value()).value();
+      values.insert(values.end(), read.begin(), read.end());
+    }
+    return HostTensor{values.data(), HostDType::kF32, {6, 24}};
+  }
+  bool Has(std::string_view name) const override { return !name.ends_with("attn.x_r"); }
+  std::string Digest() const override { return separate_->Digest(); }
+
+ private:
+  const std::unique_ptr<WeightSource> separate_ = RandomWeights(3);
+  std::map<std::string, std::vector<float>> joined_;
+};
+
+TEST(RecurrentFamiliesTest, RwkvMayHaveItsMixesInOneTensor) {
+  JoinedMixes joined;
+  FedModel model(NewRecurrentModel<kRwkv7>(MakeDevice("cpu", 1).value())),
+      same(BuildRandom(kRwkv7, MakeDevice("cpu", 1).value(), 4, joined).value());
+  const auto state = model.NewState(), other = same.NewState();
+  EXPECT_EQ(model.PrefillTo(*state, 20), same.PrefillTo(*other, 20));
 }
 
 TEST(RecurrentFamiliesTest, MambaNamesTheFieldThatIsWrong) {

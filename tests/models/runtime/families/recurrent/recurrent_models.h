@@ -28,9 +28,9 @@ inline constexpr char kQwen35[] = R"({"model_type": "qwen3_5_text", "vocab_size"
     "prefill_chunk": 64, "max_position_embeddings": 40000,
     "tokenizer": {"type": "ids"}})";
 
-inline absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const std::string& json,
-                                                          const std::shared_ptr<Device>& device,
-                                                          int64_t draft_rows = 4) {
+inline absl::StatusOr<std::unique_ptr<Model>> BuildRandom(
+    const std::string& json, const std::shared_ptr<Device>& device, int64_t draft_rows = 4,
+    WeightSource& weights = *RandomWeights(3)) {
   const absl::StatusOr<Config> config = Config::Parse(json, "config.json");
   if (!config.ok()) return config.status();
   const absl::StatusOr<const Family*> family = FindFamily(*config);
@@ -38,8 +38,7 @@ inline absl::StatusOr<std::unique_ptr<Model>> BuildRandom(const std::string& jso
   LoadOptions options;
   options.device = device;
   options.draft_rows = draft_rows;
-  const std::unique_ptr<WeightSource> weights = RandomWeights(3);
-  return (*family)->build(**family, *config, *weights, nullptr, options);
+  return (*family)->build(**family, *config, weights, nullptr, options);
 }
 
 template <const char* kJson>
