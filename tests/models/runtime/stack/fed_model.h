@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -24,7 +23,6 @@ class FedModel {
   explicit FedModel(std::unique_ptr<Model> model) : model_(std::move(model)) {
     logits_ = model_->NewLogits(kRows).value();
     EXPECT_EQ(logits_.view.dim(1), kVocab);
-    for (int32_t i = 0; i < 400; ++i) tokens_.push_back(i * i % kVocab);
   }
 
   Model& model() { return *model_; }
@@ -34,13 +32,18 @@ class FedModel {
     EXPECT_TRUE(model_->ReadLogits(logits_, row, out).ok());
     return out;
   }
-  int32_t TokenAt(int64_t position) const { return tokens_[static_cast<size_t>(position)]; }
+  static int32_t TokenAt(int64_t position) {
+    return static_cast<int32_t>((static_cast<uint64_t>(position) * 0x9e3779b97f4a7c15U >> 40) %
+                                kVocab);
+  }
   // Feeds tokens [state.position(), to).
   std::vector<float> PrefillTo(State& state, int64_t to) {
     while (state.position() < to) {
       const int64_t n = NextChunk(state.position(), to - state.position(), 64);
-      const auto chunk =
-          std::span(tokens_).subspan(static_cast<size_t>(state.position()), static_cast<size_t>(n));
+      std::vector<int32_t> chunk(static_cast<size_t>(n));
+      for (int64_t i = 0; i < n; ++i) {
+        chunk[static_cast<size_t>(i)] = TokenAt(state.position() + i);
+      }
       EXPECT_TRUE(
           model_->Prefill({.state = &state, .tokens = chunk, .logits_row = 0}, &logits_).ok());
     }
@@ -55,7 +58,7 @@ class FedModel {
     std::vector<DecodeRow> rows;
     rows.reserve(states.size());
     for (State* const state : states) {
-      rows.push_back({state, tokens_[static_cast<size_t>(state->position())], std::ssize(rows)});
+      rows.push_back({state, TokenAt(state->position()), std::ssize(rows)});
     }
     const absl::Status stepped = model_->Decode(rows, &logits_);
     EXPECT_TRUE(stepped.ok()) << stepped;
@@ -68,7 +71,6 @@ class FedModel {
  private:
   const std::unique_ptr<Model> model_;
   Logits logits_;
-  std::vector<int32_t> tokens_;
 };
 
 }  // namespace tvq
