@@ -82,8 +82,8 @@ class Engine {
   absl::Status Health() const;
 
   EngineStats stats() const;
-  // For sessions of `tokens` tokens; 0: the longest that the model allows. NOT_FOUND for the model,
-  // INVALID_ARGUMENT for a length that it does not allow.
+  // For sessions of `tokens` tokens; 0: the longest that the model allows, or one where it allows
+  // any. NOT_FOUND for the model, INVALID_ARGUMENT for a length that it does not allow.
   absl::StatusOr<ModelCapacity> Capacity(const std::string& model, int64_t tokens = 0) const;
   // ReadTotals of models()[model], as of the last step.
   StateReadTotals StateReads(size_t model) const;

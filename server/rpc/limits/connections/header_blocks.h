@@ -1,7 +1,7 @@
 // Header blocks of HTTP/2 that do not end.
 //
 // gRPC 1.51 reads such a block for as long as it comes: HEADERS, and then CONTINUATION for ever. It
-// bounds only the content of each frame, and keeps some 70 bytes for each frame that came. A field
+// bounds only the content of each frame, and keeps up to 70 bytes for each byte that came. A field
 // that does not end is parsed again at each read. Flow control does not hold such frames back, and
 // gRPC's counts do not tell them from a message. So this library watches what gRPC reads: it
 // replaces the system's recvmsg and OpenSSL's SSL_read by functions that call them. If a block is
