@@ -3,6 +3,7 @@
 #ifndef TVQ_BASE_MUTEX_H_
 #define TVQ_BASE_MUTEX_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -14,6 +15,8 @@ class ABSL_LOCKABLE Mutex {
  public:
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
   void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
+  // For the analysis, where it cannot see that the mutex is held. Checks nothing.
+  void AssertHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK() {}
 
  private:
   friend class Changed;
@@ -42,6 +45,15 @@ class Changed {
     std::unique_lock lock(mutex->mutex_, std::adopt_lock);
     condition_.wait(lock, ready);
     lock.release();
+  }
+  // Returns also at that time: false unless `ready` is true then.
+  template <typename Ready>
+  bool AwaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point time, Ready ready)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    std::unique_lock lock(mutex->mutex_, std::adopt_lock);
+    const bool is_ready = condition_.wait_until(lock, time, ready);
+    lock.release();
+    return is_ready;
   }
   void Notify() { condition_.notify_all(); }
   // Enough where each of those that wait would do.

@@ -9,20 +9,22 @@ Ticker::Ticker(std::chrono::milliseconds period, std::function<void()> tick)
 
 Ticker::~Ticker() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.Notify();
   thread_.join();
 }
 
 void Ticker::Loop() {
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, period_, [this] { return stopping_; })) {
-    lock.unlock();
+  const auto stopping = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; };
+  mutex_.Lock();
+  while (!changed_.AwaitUntil(&mutex_, std::chrono::steady_clock::now() + period_, stopping)) {
+    mutex_.Unlock();
     tick_();
-    lock.lock();
+    mutex_.Lock();
   }
+  mutex_.Unlock();
 }
 
 }  // namespace tvq

@@ -3,10 +3,10 @@
 #define TVQ_BASE_TICKER_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace tvq {
 
@@ -24,9 +24,9 @@ class Ticker {
 
   const std::chrono::milliseconds period_;
   const std::function<void()> tick_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopping_ = false;  // guarded by mutex_
+  Mutex mutex_;
+  Changed changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

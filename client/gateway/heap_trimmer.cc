@@ -18,15 +18,7 @@ constexpr int64_t kWorthIt = int64_t{16} << 20;
 
 }  // namespace
 
-HeapTrimmer::HeapTrimmer()
-    : resident_(ResidentBytes()), thread_([this](const std::stop_token& stop) { Run(stop); }) {}
-
-void HeapTrimmer::Run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  while (!stopping_.wait_for(lock, stop, kPeriod, [&stop] { return stop.stop_requested(); })) {
-    Look();
-  }
-}
+HeapTrimmer::HeapTrimmer() : resident_(ResidentBytes()), ticker_(kPeriod, [this] { Look(); }) {}
 
 void HeapTrimmer::Look() {
   const int64_t resident = ResidentBytes();

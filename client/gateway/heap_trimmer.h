@@ -1,10 +1,9 @@
 #ifndef TVQ_CLIENT_GATEWAY_HEAP_TRIMMER_H_
 #define TVQ_CLIENT_GATEWAY_HEAP_TRIMMER_H_
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
-#include <thread>
+
+#include "base/ticker.h"
 
 namespace tvq::gateway {
 
@@ -16,13 +15,10 @@ class HeapTrimmer {
   HeapTrimmer();
 
  private:
-  void Run(const std::stop_token& stop);
   void Look();
 
   int64_t resident_ = 0;  // bytes, after the last trim, or the least since
-  std::mutex mutex_;
-  std::condition_variable_any stopping_;
-  std::jthread thread_;  // last: it uses all of the above
+  Ticker ticker_;
 };
 
 }  // namespace tvq::gateway

@@ -8,38 +8,42 @@ Waker::Waker(std::function<void()> wake) : wake_(std::move(wake)), thread_([this
 
 Waker::~Waker() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  changed_.notify_one();
+  changed_.NotifyOne();
   thread_.join();
 }
 
 void Waker::Set(Time time) {
   bool earlier = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     earlier = time < time_;
     time_ = time;
   }
   // A later time is found when the earlier one has passed.
-  if (earlier) changed_.notify_one();
+  if (earlier) changed_.NotifyOne();
 }
 
 void Waker::Run() {
-  std::unique_lock lock(mutex_);
+  Time time;
+  const auto changed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || time_ < time;
+  };
+  mutex_.Lock();
   while (!stopping_) {
-    if (time_ == Time::max()) {
-      changed_.wait(lock);
-    } else if (const Time time = time_; std::chrono::steady_clock::now() < time) {
-      changed_.wait_until(lock, time);
+    time = time_;
+    if (std::chrono::steady_clock::now() < time) {
+      changed_.AwaitUntil(&mutex_, time, changed);
     } else {
       time_ = Time::max();
-      lock.unlock();
+      mutex_.Unlock();
       wake_();
-      lock.lock();
+      mutex_.Lock();
     }
   }
+  mutex_.Unlock();
 }
 
 }  // namespace tvq::loadtest

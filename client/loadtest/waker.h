@@ -2,10 +2,10 @@
 #define TVQ_CLIENT_LOADTEST_WAKER_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace tvq::loadtest {
 
@@ -26,10 +26,10 @@ class Waker {
   void Run();
 
   const std::function<void()> wake_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Time time_ = Time::max();  // guarded by mutex_
-  bool stopping_ = false;    // guarded by mutex_
+  Mutex mutex_;
+  Changed changed_;
+  Time time_ ABSL_GUARDED_BY(mutex_) = Time::max();
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -44,7 +44,7 @@ BlockSource HugePageSource() {
 // Between two blocks lies a cache line that belongs to neither: AddressSanitizer reports any access
 // to it.
 Buffer SmallBlocks::Take(size_t bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(&mutex_);
   const size_t taken = (bytes + kLine - 1) / kLine * kLine + kLine;
   if (left_ < taken) {
     void* data = MapHuge(kSmallBlocks);

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 
 #include "kernels/device/memory.h"
 #include "kernels/host/block_pool.h"
@@ -33,10 +32,10 @@ class SmallBlocks {
   Buffer Take(size_t bytes);
 
  private:
-  std::mutex mutex_;
-  std::shared_ptr<std::byte> mapping_;
-  std::byte* next_ = nullptr;
-  size_t left_ = 0;
+  Mutex mutex_;
+  std::shared_ptr<std::byte> mapping_ ABSL_GUARDED_BY(mutex_);
+  std::byte* next_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  size_t left_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tvq

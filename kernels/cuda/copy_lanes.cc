@@ -88,14 +88,14 @@ absl::Status CopyLanes::Create() {
   for (size_t i = 0; i < kLanes; ++i) {
     auto lane = std::make_unique<Lane>();
     if (absl::Status status = lane->Create(); !status.ok()) return status;
-    free_.push_back(std::move(lane));
+    Give(std::move(lane));
   }
   return absl::OkStatus();
 }
 
 std::unique_ptr<CopyLanes::Lane> CopyLanes::Take() {
-  std::unique_lock lock(mutex_);
-  given_.wait(lock, [&] { return !free_.empty(); });
+  const MutexLock lock(&mutex_);
+  given_.Await(&mutex_, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !free_.empty(); });
   std::unique_ptr<Lane> lane = std::move(free_.back());
   free_.pop_back();
   return lane;
@@ -103,10 +103,10 @@ std::unique_ptr<CopyLanes::Lane> CopyLanes::Take() {
 
 void CopyLanes::Give(std::unique_ptr<Lane> lane) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     free_.push_back(std::move(lane));
   }
-  given_.notify_one();
+  given_.NotifyOne();
 }
 
 template <typename Work>

@@ -2,13 +2,12 @@
 #ifndef TVQ_KERNELS_CUDA_COPY_LANES_H_
 #define TVQ_KERNELS_CUDA_COPY_LANES_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/mutex.h"
 #include "kernels/cuda/platform.h"
 
 namespace tvq::TVQ_CUDA {
@@ -47,9 +46,9 @@ class CopyLanes {
   void Give(std::unique_ptr<Lane> lane);
 
   const cudaStream_t compute_;
-  std::mutex mutex_;
-  std::condition_variable given_;
-  std::vector<std::unique_ptr<Lane>> free_;  // guarded by mutex_
+  Mutex mutex_;
+  Changed given_;
+  std::vector<std::unique_ptr<Lane>> free_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tvq::TVQ_CUDA

@@ -16,7 +16,7 @@ void BlockPool::Unmap(void* data, size_t size) {
 BlockPool::Block BlockPool::Take(size_t size) {
   std::vector<std::pair<void*, size_t>> dropped;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (const auto same = kept_.find(size); same != kept_.end()) {
       void* data = same->second.back();
       same->second.pop_back();
@@ -40,12 +40,12 @@ BlockPool::Block BlockPool::Take(size_t size) {
 
 void BlockPool::Give(void* data, size_t size) {
   if (source_.rest) source_.rest(data, size);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   kept_[size].push_back(data);
 }
 
 size_t BlockPool::kept_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   size_t bytes = 0;
   for (const auto& [size, blocks] : kept_) bytes += size * blocks.size();
   return bytes;

@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace tvq {
 
@@ -50,8 +51,9 @@ class BlockPool {
   void Unmap(void* data, size_t size);
 
   const BlockSource source_;
-  mutable std::mutex mutex_;
-  std::map<size_t, std::vector<void*>> kept_;  // by size; latest last
+  mutable Mutex mutex_;
+  // By size; latest last.
+  std::map<size_t, std::vector<void*>> kept_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tvq

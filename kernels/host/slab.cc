@@ -17,7 +17,7 @@ Slab::Slab(size_t bytes) {
 
 std::optional<size_t> Slab::Take(size_t size) {
   size = Aligned(size);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   auto best = gaps_.end();
   for (auto gap = gaps_.begin(); gap != gaps_.end(); ++gap) {
     if (gap->second >= size && (best == gaps_.end() || gap->second < best->second)) best = gap;
@@ -31,7 +31,7 @@ std::optional<size_t> Slab::Take(size_t size) {
 
 void Slab::Give(size_t begin, size_t size) {
   size = Aligned(size);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   auto next = gaps_.lower_bound(begin);
   if (next != gaps_.end() && begin + size == next->first) {
     size += next->second;

@@ -4,8 +4,9 @@
 
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <optional>
+
+#include "base/mutex.h"
 
 namespace tvq {
 
@@ -28,8 +29,9 @@ class Slab {
   void Give(size_t begin, size_t size);
 
  private:
-  std::mutex mutex_;
-  std::map<size_t, size_t> gaps_;  // size of each gap by its beginning; no two gaps touch
+  Mutex mutex_;
+  // Size of each gap by its beginning; no two gaps touch.
+  std::map<size_t, size_t> gaps_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tvq

@@ -9,22 +9,22 @@
 namespace tvq::cli {
 
 std::string ChatSession::id() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return id_;
 }
 
 bool ChatSession::stays() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return stays_ != Stays::kNever;
 }
 
 void ChatSession::Keep() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   stays_ = Stays::kAlways;
 }
 
 void ChatSession::GoOnIn(const std::string& id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   id_ = id;
   stays_ = Stays::kAlways;
 }
@@ -33,7 +33,7 @@ void ChatSession::End(const client::CallOptions& call, absl::Duration patience) 
   v1::DeleteSessionRequest request;
   Stays stays;
   {  // not longer: another thread may end the process meanwhile
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     request.mutable_session()->set_session_id(id_);
     stays = std::exchange(stays_, Stays::kAlways);
   }

@@ -2,10 +2,10 @@
 #define TVQ_CLIENT_CLI_COMMANDS_CHAT_SESSION_H_
 
 #include <cstdint>
-#include <mutex>
 #include <string>
 
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "client/cpp/client.h"
 #include "tvq/v1/session.pb.h"
 
@@ -36,10 +36,9 @@ class ChatSession {
  private:
   client::Client& client_;
   const v1::Session begun_;  // as it was when the chat began
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  std::string id_;
-  Stays stays_;
+  mutable Mutex mutex_;
+  std::string id_ ABSL_GUARDED_BY(mutex_);
+  Stays stays_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tvq::cli

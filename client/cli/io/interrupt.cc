@@ -4,9 +4,10 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <mutex>
 #include <thread>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace tvq::cli {
 namespace {
@@ -35,13 +36,12 @@ bool IsIgnored(int signal) {
 }  // namespace
 
 struct Interrupt::Shared {
-  std::mutex mutex;
-  // Guarded by mutex.
-  std::function<void()> cancel, last;
-  bool happened = false;
+  Mutex mutex;
+  std::function<void()> cancel ABSL_GUARDED_BY(mutex), last ABSL_GUARDED_BY(mutex);
+  bool happened ABSL_GUARDED_BY(mutex) = false;
 
   void Receive(int signal) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(&mutex);
     if (signal != SIGINT || happened || !cancel) {
       if (cancel) cancel();  // or the call in progress may be in the way of what is still to do
       if (last) last();
@@ -72,24 +72,24 @@ Interrupt::Interrupt() : shared_(std::make_shared<Shared>()) {
 Interrupt::Guard::Guard(Interrupt& interrupt, std::function<void()> cancel)
     : interrupt_(interrupt) {
   Shared& shared = *interrupt_.shared_;
-  const std::lock_guard lock(shared.mutex);
+  const MutexLock lock(&shared.mutex);
   outer_ = std::exchange(shared.cancel, std::move(cancel));
   if (!outer_) shared.happened = false;
   if (shared.happened) shared.cancel();
 }
 
 Interrupt::Guard::~Guard() {
-  const std::lock_guard lock(interrupt_.shared_->mutex);
+  const MutexLock lock(&interrupt_.shared_->mutex);
   interrupt_.shared_->cancel = std::move(outer_);
 }
 
 void Interrupt::AtEnd(std::function<void()> last) {
-  const std::lock_guard lock(shared_->mutex);
+  const MutexLock lock(&shared_->mutex);
   shared_->last = std::move(last);
 }
 
 bool Interrupt::happened() const {
-  const std::lock_guard lock(shared_->mutex);
+  const MutexLock lock(&shared_->mutex);
   return shared_->happened;
 }
 

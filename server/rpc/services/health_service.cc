@@ -58,6 +58,7 @@ class HealthService::Watch final : public HealthCall {
 
   // Under the service's mutex.
   void GoOn() {
+    health_->mutex_.AssertHeld();
     if (writing_ || finished_) return;
     const auto status = known_ ? StatusOf(health_->serving_) : HealthCheckResponse::SERVICE_UNKNOWN;
     if (gone_) {
