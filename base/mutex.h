@@ -1,5 +1,5 @@
-// Locks that both clang's analysis and ThreadSanitizer see through: the packaged Abseil's are not
-// built for the latter.
+// Locks that clang's analysis and ThreadSanitizer both understand. The locks of the packaged Abseil
+// are not built for ThreadSanitizer.
 #ifndef TVQ_BASE_MUTEX_H_
 #define TVQ_BASE_MUTEX_H_
 

@@ -76,8 +76,8 @@ std::span<const ReasonInfo> Reasons();
 const ReasonInfo& InfoOf(Reason reason);
 const ReasonInfo* FindReason(std::string_view name);  // null: there is none of the name
 
-// After which a call may be tried again that found no room: about the time in which a place becomes
-// free under load. A client that backs off exponentially may wait longer.
+// When a call that found no room may be tried again. In about this time a place becomes free under
+// load. A client that backs off exponentially may wait longer.
 inline constexpr int64_t kRetryAfterMs = 1000;
 
 struct Refusal {

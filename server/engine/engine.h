@@ -43,7 +43,7 @@ struct ModelCapacity {
 };
 
 // Bytes that computing takes beside states and weights: scratch, logits of `max_num_seqs` rows and
-// of drafts, and what drafts are taken from.
+// of drafts, and the tables of earlier tokens in which drafts are looked up (PromptLookup).
 int64_t WorkspaceBytes(const std::vector<ServedModel>& models, int64_t max_num_seqs);
 
 // Every method may be called from any thread, from a sink's callbacks too (but Drain and the

@@ -11,7 +11,7 @@ namespace {
 
 int64_t Tokens(const Submission& s) { return s.need.prompt_tokens; }
 
-// Of the queue, an owner with a name may have at most so many times what it leaves to others.
+// A named owner may have at most this many times what it leaves free in the queue (FairShare).
 constexpr int64_t kQueueShare = 3;
 
 // What the owner is served unless the request ends early; the tokens that it generates are charged

@@ -30,7 +30,8 @@ class ChatSession {
   void Keep();
   // The chat goes on in another session, which stays. So does the first one.
   void GoOnIn(const std::string& id);
-  // Deletes the session if it does not stay. Tries for so long while a call on it ends.
+  // Deletes the session if it does not stay. With kNever, repeats that for `patience` while a call
+  // on it ends.
   void End(const client::CallOptions& call, absl::Duration patience);
 
  private:

@@ -134,7 +134,7 @@ nlohmann::json Output::CallJson() const {
                      {"completion_tokens", usage_->completion_tokens()}};
     if (usage_->reread_tokens() > 0) json["usage"]["reread_tokens"] = usage_->reread_tokens();
   } else {
-    // The server sends it at the end, to which the call did not come.
+    // The call ended before the server sent its usage. Only the generated tokens are known.
     size_t tokens = 0;
     for (const auto& [index, sample] : samples_) tokens += sample.token_ids.size();
     json["usage"] = {

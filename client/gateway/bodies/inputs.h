@@ -43,8 +43,8 @@ inline bool HasSeveral(const Json& inputs) {
   return inputs.is_array() && !inputs.empty() && !inputs.front().is_number();
 }
 
-// Reads the field `name`, which is there: for each of its texts, at most `most`, a message like
-// `call` with `text` or `token_ids` set.
+// Reads the field `name`, which must be there. Adds to `calls` a copy of `call` for each of its
+// texts (at most `most`), with `text` or `token_ids` set.
 template <typename Call>
 void ReadInputs(Fields& fields, const char* name, size_t most, Call call,
                 std::vector<Call>* calls) {

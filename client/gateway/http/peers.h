@@ -25,7 +25,7 @@ class Peer {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // A call that lasted longer does not count: a client may hang up on many streams at once.
+  // Only calls given up within this time count: a client may end many long streams at once.
   static constexpr std::chrono::seconds kSoon{2};
   // So many are forgotten; a server allows some 1,000 in a second by default.
   static constexpr double kPerSecond = 200;

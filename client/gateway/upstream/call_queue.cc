@@ -13,7 +13,7 @@
 namespace tvq::gateway {
 namespace {
 
-// Events after which the loop hears of them, however many more there are.
+// The loop hears of events after at most this many, even if more are ready.
 constexpr int kBurst = 64;
 
 // Does `work` as soon as there is memory for it: requests that end give theirs back.

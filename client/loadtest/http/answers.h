@@ -13,8 +13,8 @@ namespace tvq::loadtest {
 
 // An event of a streamed completion.
 struct CompletionEvent {
-  // Those of token_ids, if the event has them; else 1 for text, of which it does not show how many
-  // tokens it is.
+  // How many token_ids the event has. Without token_ids: 1 if it has text, as it does not say how
+  // many tokens that is.
   int64_t tokens = 0;
   bool done = false;  // [DONE]
   struct Usage {

@@ -1,9 +1,9 @@
 // The tile product of int8 weights and fixed-point rows by 16-bit multiplications, for every
 // instruction set that Highway knows.
 //
-// A line, widened to 16 bits, has four words for each output, one output after the other. Each word
-// is multiplied with the word of x for the same step of `in`, and the products of neighbours are
-// added. 256 steps of `in` are added at a time: 32 bits suffice for the sums of their products.
+// A line of the weight (packed_weight.h) has four steps of `in` for each output, one output after
+// another. It is widened to words of 16 bits. Each word is multiplied by the word of x for its
+// step. Products of neighbours are added, for 256 steps at a time: that fits into 32 bits.
 #include <algorithm>
 #include <cstring>
 

@@ -1,5 +1,5 @@
-// Sums of a group of rows by VPDPBUSD, on the vectors of kernels/cpu/vnni-inl.h: values of four
-// rows, interleaved, with the upper and the lower bytes of their factors.
+// Sums of a group of rows by VPDPBUSD, on the vectors of kernels/cpu/vnni-inl.h. The values of four
+// rows are interleaved. They are multiplied by the upper and the lower bytes of the rows' factors.
 #ifndef TVQ_KERNELS_CPU_VQ_ATTENTION_COPY_SUMS_VNNI_INL_H_
 #define TVQ_KERNELS_CPU_VQ_ATTENTION_COPY_SUMS_VNNI_INL_H_
 

@@ -1,5 +1,5 @@
-// Keeps what appending a position overwrites, so that the position can be taken back. Bytes are
-// moved, also those of the read copy, so that the state is restored to the last bit.
+// Keeps what appending a position overwrites, so that the position can be taken back. It keeps
+// bytes, also of the state's read copy (VqState), so the state is restored to the last bit.
 #ifndef TVQ_KERNELS_CPU_VQ_ATTENTION_UNDO_H_
 #define TVQ_KERNELS_CPU_VQ_ATTENTION_UNDO_H_
 

@@ -14,9 +14,9 @@ struct RowNorm {
   __device__ float operator()(float x) const { return (x - mean) * scale; }
 };
 
-// Threads of a block that norms a row. The sums of a row have the same order wherever it is normed:
-// that of kNormThreads threads, of which thread t adds the terms of elements t, t + kNormThreads,
-// ..., and then BlockReduce.
+// Threads of a block that norms a row. Every sum of a row has the same order, also in a warp: as if
+// thread t of kNormThreads added the terms of elements t, t + kNormThreads, ..., and BlockReduce
+// then added the sums of the threads.
 constexpr int kNormThreads = 256;
 
 // sum_of(term): the sum of term(sum so far, element), in that order. LayerNorm sums twice: values,

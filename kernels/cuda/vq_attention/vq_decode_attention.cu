@@ -1,5 +1,5 @@
-// Attention of one new position of each of N sessions over its constant-size state, all rows of
-// which are read exactly; vq_reduced.cuh is for decode that reads them otherwise.
+// Attention of one new position of each of N sessions over its constant-size state. It reads every
+// row exactly. vq_reduced.cuh is for decode that reads the int8 copy or leaves rows out.
 //
 //   w_s = exp(code_score[s] - m) for codes with n[s] > 0      w_d = exp(score of distance d - m)
 //   out = (sum_s w_s U[s] + sum_d w_d v_d) / (sum_s w_s n[s] + sum_d w_d)

@@ -1,4 +1,4 @@
-// The parts that one layer keeps of a session, and the checks of them that only the layer knows.
+// The parts of a session's state that one layer keeps, and the checks that only this layer can do.
 #ifndef TVQ_MODELS_RUNTIME_STACK_LAYER_PARTS_H_
 #define TVQ_MODELS_RUNTIME_STACK_LAYER_PARTS_H_
 

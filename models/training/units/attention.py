@@ -68,7 +68,7 @@ def block_attention(query, bias, codes, keys, values, codebook, state: LayerStat
     recent = bias.blocks(groups, length)(content, lambda: torch.cat(keys_at, -2))
     recent = recent + recent_mask(all_codes, blocks, before, length, reach, n_code, use_accumulator)[:, :, None]
 
-    # All earlier positions: one row per code, with what had retired before each block.
+    # All earlier positions, one row per code: sums and counts of what had left the recent part before each block.
     member = (all_codes[:, :, :blocks, :, None] == torch.arange(n_code, device=codes.device)).to(values.dtype)
     added = member.transpose(-1, -2) @ all_values[:, :, 0, :blocks]  # [B, G, n, S, V]
     sums = sums_before(added) + state.acc_sum[:, :, None].to(values.dtype)

@@ -59,7 +59,7 @@ int MostDescriptors(const ListenerOptions& options, int own) {
   return std::min(options.max_descriptors, Room::DescriptorsFor(own + 1 + options.max_connections));
 }
 
-// Whether a line may be written again; then the next one may be a while later.
+// Whether a line may be logged now. If so, the next one is due only kBetweenLines later.
 bool IsDue(steady_clock::time_point now, steady_clock::time_point& next) {
   if (now < next) return false;
   next = now + kBetweenLines;

@@ -55,7 +55,7 @@ constexpr int kWorkers = 2;
 constexpr size_t kShorterBytes = size_t{64} << 10;
 constexpr int64_t kMaxWorkerBytes = int64_t{256} << 20;  // of them, and of those that wait
 
-// Tasks that wait for disk or network at the same time, and what those that wait their turn keep.
+// Threads for tasks that wait for disk or network, and the most bytes that waiting tasks keep.
 constexpr int kSessionThreads = 20;
 constexpr int kSessionThreadsOfOwner = 16;  // which may wait for long where the tier is away
 constexpr int64_t kMaxSessionTaskBytes = int64_t{64} << 20;

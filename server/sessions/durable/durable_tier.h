@@ -62,8 +62,8 @@ class DurableTier {
 
   // The rest is for tiers that are shared; others do as if no other server wrote there.
 
-  // From now on this server writes the session, and one that did before is refused. `now` is a use
-  // of the session. Returns the newest record. NOT_FOUND, and no claim, without one.
+  // From now on this server writes the session, and writes by earlier owners are refused. `now` is
+  // a use of the session. Returns the newest record. Without a record: NOT_FOUND, no claim.
   virtual absl::StatusOr<SessionRecord> Claim(const std::string& id, absl::Time now);
 
   // How a session that this server claimed, or was the first to store, stands.

@@ -119,9 +119,9 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
     std::function<absl::Status(const ByteSink&)> write;
   };
   absl::StatusOr<Image> Read(const std::shared_ptr<Checkpoint>& checkpoint);
-  // The same for a reader that takes its time: nothing is made before it is read, and the state may
-  // move between two reads. Reads are UNAVAILABLE if it is nowhere any more. RESOURCE_EXHAUSTED if
-  // it has to be brought to host memory, and others that do so leave no room there. Blocks.
+  // The same for a slow reader. A part is made only when it is read, and the state may move between
+  // two reads. A read is UNAVAILABLE if the moved state cannot be opened again. RESOURCE_EXHAUSTED
+  // if the state must come to host memory and other readers leave no room there. Blocks.
   struct ImageReader {
     int64_t bytes = 0;
     std::unique_ptr<ByteSource> source;

@@ -53,7 +53,7 @@ class Saver {
 
   // Tells the durable tier of the session's last use.
   absl::Status SaveUse(SessionEntry& entry, absl::Time used);
-  // From the durable tier and the table. What cannot be deleted there stays whole.
+  // Deletes it in the durable tier, then in the table. The table keeps it if the tier fails.
   absl::Status Remove(SessionEntry& entry);
 
  private:

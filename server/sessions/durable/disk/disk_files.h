@@ -34,8 +34,8 @@ class DiskFiles {
   virtual absl::Status Sync(int file, const std::string& path);
   // Names made, changed and removed in the directory outlive a loss of power after this.
   virtual absl::Status SyncDirectory(const std::string& path);
-  // All that was done so far to the file system of the directory, by whomever, outlives a loss of
-  // power after this.
+  // After this, every change made so far to the directory's file system, by any process, survives a
+  // loss of power.
   virtual absl::Status SyncFileSystem(const std::string& path);
   // Replaces what has the name `to`, at once.
   virtual absl::Status Rename(const std::string& from, const std::string& to);

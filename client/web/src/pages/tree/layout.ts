@@ -1,5 +1,5 @@
-// Sessions as a tree: forks under the session they were forked from, in the order in which they left it,
-// among the marks that it can be rewound to.
+// Sessions as a tree. Below a session are its forks and the marks that it can be rewound to, in one
+// list, in the order of the versions that they belong to.
 
 import type { Mark, Session } from '../../api/types.ts';
 
