@@ -21,11 +21,10 @@ using testing::ResultOf;
 struct LongText {
   const char* json;
   int64_t tokens;
-  // Of a logit, of which the largest is near 2. Recurrent layers add in the same order in both
-  // ways, and their bits are equal. Attention adds up the values of a prompt's tokens, of which
-  // some are near 1, in blocks: sums of N numbers in another order differ by at most N float32
-  // roundings of their absolute sum, which is 1, and by the root of N of them where roundings do
-  // not conspire.
+  // Of a logit. Recurrent layers add in the same order in both ways, and their bits are equal.
+  // Attention adds the values of N tokens in blocks of a prompt, and otherwise in steps. In another
+  // order a sum of N numbers differs by at most N roundings, each 2^-24 of the sum of their
+  // magnitudes, and so by N 2^-24 of the logit, of which the largest is near 2.
   double difference;
 };
 
