@@ -274,7 +274,7 @@ int Main(int argc, char** argv) {
     return app.Lacks("--preset or --model");
   }
   absl::Status status;
-  options.any_family = decode.parsed() || prefill.parsed();
+  options.any_family = decode.parsed() || prefill.parsed() || restore.parsed();
   if (decode.parsed()) {
     if (options.contexts.empty()) options.contexts = {2000, 100000};
     status = RunBench("decode", options.tokens > 0 ? BenchGrowth : BenchDecode, options);

@@ -73,7 +73,9 @@ def check_another_family(bench):
     assert read == [(1, 0, state), (1, 300, 2 * state), (3, 0, 3 * state), (3, 300, 6 * state)], (read, state)
     [prompt] = run(bench, "prefill", *rounds, "--prompt-tokens", "20", preset=None, checks=2)["cases"]
     assert prompt["tokens_per_second"] > 0, prompt
-    refused = subprocess.run([bench, "restore", "--model", llama], capture_output=True, text=True, check=False)
+    [restored] = run(bench, "restore", "--model", llama, "--context", "40", "--rounds", "1", preset=None, checks=2)["cases"]
+    assert restored["ms_restore_cold"] > 0, restored
+    refused = subprocess.run([bench, "engine", "--model", llama], capture_output=True, text=True, check=False)
     assert refused.returncode == 2 and 'model_type is "llama", must be transformer_vq' in refused.stderr, refused
 
 
