@@ -46,10 +46,15 @@ class Changed {
     condition_.wait(lock, ready);
     lock.release();
   }
-  // Returns also at that time: false unless `ready` is true then.
+  // Returns also at that time, unless it is max(): false unless `ready` is true then.
   template <typename Ready>
   bool AwaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point time, Ready ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    // Libraries overflow on the largest time point.
+    if (time == std::chrono::steady_clock::time_point::max()) {
+      Await(mutex, ready);
+      return true;
+    }
     std::unique_lock lock(mutex->mutex_, std::adopt_lock);
     const bool is_ready = condition_.wait_until(lock, time, ready);
     lock.release();

@@ -29,7 +29,7 @@ Inbox::Inbox(int64_t max_requests, int64_t max_tokens)
     : max_requests_(max_requests), max_tokens_(max_tokens) {}
 
 absl::StatusOr<RequestHandle> Inbox::Push(Submission submission) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (!failure_.ok()) return failure_;
   if (closed_) return ShuttingDown();
   if (auto status = CheckRoom(submission); !status.ok()) return status;
@@ -87,7 +87,7 @@ absl::Status Inbox::CheckRoom(const Submission& submission) const {
 }
 
 void Inbox::Cancel(RequestHandle handle) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (queue_.contains(handle)) {
     End(handle, Refused(Reason::kCancelled, "the request was cancelled"));
   } else {
@@ -97,65 +97,60 @@ void Inbox::Cancel(RequestHandle handle) {
 }
 
 void Inbox::Filled(RequestHandle handle, absl::StatusOr<HeldState> filled) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   news_.filled.emplace_back(handle, std::move(filled));
   Ring();
 }
 
 void Inbox::LetGo(RequestHandle handle) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   news_.let_go.push_back(handle);
   Ring();
 }
 
 void Inbox::Wake() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   news_.woken = true;
   Ring();
 }
 
 void Inbox::Close() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   closed_ = true;
 }
 
 void Inbox::Fail(absl::Status failure) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (!failure_.ok()) return;
   failure_ = std::move(failure);
   EndAll(failure_);
 }
 
 absl::Status Inbox::failure() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return failure_;
 }
 
 void Inbox::Abort(bool stop) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   closed_ = true;
   news_.stop = news_.stop || stop;
   EndAll(ShuttingDown());
 }
 
 bool Inbox::WaitUntilIdle(SteadyTime until) {
-  std::unique_lock lock(mutex_);
-  const auto idle = [this] { return accepted_ == 0; };
-  // Libraries overflow on the largest time point.
-  if (until == SteadyTime::max()) {
-    idle_.wait(lock, idle);
-    return true;
-  }
-  return idle_.wait_until(lock, until, idle);
+  const MutexLock lock(&mutex_);
+  return idle_.AwaitUntil(
+      &mutex_, until, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return accepted_ == 0; });
 }
 
 int64_t Inbox::waiting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return static_cast<int64_t>(queue_.size());
 }
 
 Inbox::News Inbox::Take(SteadyTime now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     End(deadlines_.begin()->second,
         Refused(Reason::kDeadlinePassed, "the deadline passed while the request waited"));
@@ -165,7 +160,7 @@ Inbox::News Inbox::Take(SteadyTime now) {
 }
 
 Inbox::Admission Inbox::Admit(Occupancy& occupancy, StateBudget& budget, SteadyTime now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   Admission result;
   const bool changed = seen_ != See(occupancy, budget) || now >= reservation_.look_again();
   if (!queue_.empty() && changed) {
@@ -213,8 +208,10 @@ std::optional<RequestHandle> Inbox::Next(const Occupancy& occupancy, const State
   if (const auto holder = reservation_.holder()) {
     if (Consider(queue_.at(*holder), least, free, occupancy) == Visit::kTake) return holder;
   }
-  return order_.Find(
-      [&](RequestHandle handle) { return Consider(queue_.at(handle), least, free, occupancy); });
+  return order_.Find([&](RequestHandle handle) {
+    mutex_.AssertHeld();
+    return Consider(queue_.at(handle), least, free, occupancy);
+  });
 }
 
 FairQueue::Visit Inbox::Consider(const Submission& submission, const Need& least, int64_t free,
@@ -252,30 +249,25 @@ void Inbox::Start(RequestHandle handle, Occupancy& occupancy, StateBudget& budge
 }
 
 void Inbox::Charge(std::span<const Served> served) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   for (const Served& s : served) order_.Charge(*s.owner, s.tokens);
 }
 
 void Inbox::GiveBack(const std::string& owner, const PromptCharge& charge, int64_t tokens) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   order_.GiveBack(owner, charge.end, tokens);
 }
 
 void Inbox::Wait(SteadyTime until) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(&mutex_);
   const SteadyTime wake = deadlines_.empty() ? until : std::min(until, deadlines_.begin()->first);
-  const auto rung = [this] { return rung_; };
-  if (wake == SteadyTime::max()) {
-    bell_.wait(lock, rung);
-  } else {
-    bell_.wait_until(lock, wake, rung);
-  }
+  bell_.AwaitUntil(&mutex_, wake, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return rung_; });
 }
 
 void Inbox::Done(int64_t count) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   accepted_ -= count;
-  if (accepted_ == 0) idle_.notify_all();
+  if (accepted_ == 0) idle_.Notify();
 }
 
 void Inbox::EndAll(const absl::Status& status) {
@@ -306,7 +298,7 @@ Submission Inbox::TakeOut(RequestHandle handle) {
 
 void Inbox::Ring() {
   rung_ = true;
-  bell_.notify_one();
+  bell_.NotifyOne();
 }
 
 }  // namespace tvq

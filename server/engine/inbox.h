@@ -2,10 +2,8 @@
 #ifndef TVQ_SERVER_ENGINE_INBOX_H_
 #define TVQ_SERVER_ENGINE_INBOX_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/mutex.h"
 #include "server/engine/engine.h"
 #include "server/engine/scheduling/fair_queue.h"
 #include "server/engine/scheduling/occupancy.h"
@@ -23,8 +22,7 @@
 namespace tvq {
 
 // The bounded queue and the bell of the loop. Any thread may call the first group, only the loop
-// the second. A std::condition_variable, because it waits on the steady clock: a deadline must not
-// move when someone sets the time of day.
+// the second. It waits on the steady clock: a deadline must not move when the time of day is set.
 class Inbox {
  public:
   Inbox(int64_t max_requests, int64_t max_tokens);
@@ -100,8 +98,7 @@ class Inbox {
     int64_t tokens = 0;
   };
 
-  // These need mutex_.
-  absl::Status CheckRoom(const Submission& submission) const;
+  absl::Status CheckRoom(const Submission& submission) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What the last Admit saw, as far as that decides which request starts.
   struct Seen {
     uint64_t changes = 0;  // of the queue
@@ -109,46 +106,49 @@ class Inbox {
     int64_t bytes = 0;  // of the budget
     bool operator==(const Seen&) const = default;
   };
-  Seen See(const Occupancy& occupancy, const StateBudget& budget) const;
+  Seen See(const Occupancy& occupancy, const StateBudget& budget) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static Waiter WaiterOf(const Submission& submission);
   // Of those that wait, the least of each kind.
-  Need LeastNeed() const;
+  Need LeastNeed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The next that may start and fits, if there is one.
-  std::optional<RequestHandle> Next(const Occupancy& occupancy, const StateBudget& budget);
+  std::optional<RequestHandle> Next(const Occupancy& occupancy, const StateBudget& budget)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   FairQueue::Visit Consider(const Submission& submission, const Need& least, int64_t free,
-                            const Occupancy& occupancy);
+                            const Occupancy& occupancy) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Unless its bytes were taken meanwhile.
   void Start(RequestHandle handle, Occupancy& occupancy, StateBudget& budget, SteadyTime now,
-             Admission& admission);
-  void End(RequestHandle handle, const absl::Status& status);
-  void EndAll(const absl::Status& status);
-  Submission TakeOut(RequestHandle handle);
-  void Ring();
+             Admission& admission) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void End(RequestHandle handle, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndAll(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Submission TakeOut(RequestHandle handle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Ring() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t max_requests_;
   const int64_t max_tokens_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable bell_;  // for the loop
-  std::condition_variable idle_;  // for WaitUntilIdle
-  // Guarded by mutex_.
-  std::map<RequestHandle, Submission> queue_;
-  FairQueue order_;                                           // of queue_
-  Reservation reservation_;                                   // of one in queue_
-  std::set<std::pair<SteadyTime, RequestHandle>> deadlines_;  // of those in queue_ that have one
-  std::multiset<int64_t> state_bytes_;                        // that those in queue_ need
-  std::multiset<int64_t> prompt_tokens_;                      // likewise
-  uint64_t changes_ = 0;                                      // how often a request came or went
-  std::optional<Seen> seen_;                                  // by Admit
-  Shortage shortage_;                                         // likewise
-  int64_t queued_tokens_ = 0;
-  std::map<std::string, Waiting> waiting_;  // of owners that have something in queue_
-  News news_;
-  bool rung_ = false;
-  bool closed_ = false;
-  absl::Status failure_;
-  int64_t accepted_ = 0;  // and not done
-  RequestHandle last_handle_ = 0;
+  mutable Mutex mutex_;
+  Changed bell_;  // for the loop
+  Changed idle_;  // for WaitUntilIdle
+  std::map<RequestHandle, Submission> queue_ ABSL_GUARDED_BY(mutex_);
+  FairQueue order_ ABSL_GUARDED_BY(mutex_);          // of queue_
+  Reservation reservation_ ABSL_GUARDED_BY(mutex_);  // of one in queue_
+  // Of those in queue_ that have one.
+  std::set<std::pair<SteadyTime, RequestHandle>> deadlines_ ABSL_GUARDED_BY(mutex_);
+  std::multiset<int64_t> state_bytes_ ABSL_GUARDED_BY(mutex_);    // that those in queue_ need
+  std::multiset<int64_t> prompt_tokens_ ABSL_GUARDED_BY(mutex_);  // likewise
+  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;      // how often a request came or went
+  std::optional<Seen> seen_ ABSL_GUARDED_BY(mutex_);  // by Admit
+  Shortage shortage_ ABSL_GUARDED_BY(mutex_);         // likewise
+  int64_t queued_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Of owners that have something in queue_.
+  std::map<std::string, Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  News news_ ABSL_GUARDED_BY(mutex_);
+  bool rung_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  int64_t accepted_ ABSL_GUARDED_BY(mutex_) = 0;  // and not done
+  RequestHandle last_handle_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tvq

@@ -288,7 +288,7 @@ void Loop::Publish() {
   stats.state_bytes = running_.state_bytes();
   stats.state_bytes_left = running_.left_bytes();
   stats.requests_running = running_.size();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   published_ = stats;
   published_of_models_ = std::move(of_models);
 }
@@ -300,12 +300,12 @@ SteadyTime Loop::FirstDeadline() const {
 }
 
 EngineStats Loop::stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return published_;
 }
 
 Loop::ModelUse Loop::model_use(size_t model) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return published_of_models_[model];
 }
 

@@ -5,12 +5,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/mutex.h"
 #include "server/engine/engine.h"
 #include "server/engine/engine_stats.h"
 #include "server/engine/inbox.h"
@@ -85,10 +85,9 @@ class Loop {
   SteadyTime look_again_ = SteadyTime::max();  // at what waits
   EngineStats totals_;
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  EngineStats published_;
-  std::vector<ModelUse> published_of_models_;
+  mutable Mutex mutex_;
+  EngineStats published_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ModelUse> published_of_models_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tvq

@@ -1,26 +1,25 @@
 #include "server/startup/hang_ups.h"
 
 #include <csignal>
-#include <mutex>
 #include <utility>
 
+#include "base/mutex.h"
 #include "server/startup/signal_thread.h"
 
 namespace tvq {
 
 struct HangUps::Shared {
-  std::mutex mutex;
-  // Guarded by mutex.
-  std::function<void()> reload;
-  bool came = false;  // and nothing was called
+  Mutex mutex;
+  std::function<void()> reload ABSL_GUARDED_BY(mutex);
+  bool came ABSL_GUARDED_BY(mutex) = false;  // and nothing was called
 
   void Receive() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(&mutex);
     came = true;
     Answer();
   }
 
-  void Answer() {
+  void Answer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (!came || !reload) return;
     came = false;
     reload();
@@ -32,7 +31,7 @@ HangUps::HangUps() : shared_(std::make_shared<Shared>()) {
 }
 
 void HangUps::Call(std::function<void()> reload) {
-  const std::lock_guard lock(shared_->mutex);
+  const MutexLock lock(&shared_->mutex);
   shared_->reload = std::move(reload);
   shared_->Answer();
 }

@@ -1,33 +1,31 @@
 #include "server/startup/shutdown_signals.h"
 
-#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "base/mutex.h"
 #include "server/startup/signal_thread.h"
 
 namespace tvq {
 
 struct ShutdownSignals::Shared {
-  std::mutex mutex;
-  std::condition_variable came;
-  // Guarded by mutex.
-  bool armed = false;
-  int first = 0;  // signal
-  std::optional<Shutdown> shutdown;
-  std::function<void()> on_second;
+  Mutex mutex;
+  Changed came;
+  bool armed ABSL_GUARDED_BY(mutex) = false;
+  int first ABSL_GUARDED_BY(mutex) = 0;  // signal
+  std::optional<Shutdown> shutdown ABSL_GUARDED_BY(mutex);
+  std::function<void()> on_second ABSL_GUARDED_BY(mutex);
 
-  void Begin(const Shutdown& wanted) {
+  void Begin(const Shutdown& wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (shutdown) return;
     shutdown = wanted;
-    came.notify_all();
+    came.Notify();
   }
 
   void Receive(int signal) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(&mutex);
     if (!armed) std::_Exit(128 + signal);  // as a shell reports a process that died of it
     if (first == 0) {
       first = signal;
@@ -43,24 +41,27 @@ ShutdownSignals::ShutdownSignals() : shared_(std::make_shared<Shared>()) {
 }
 
 void ShutdownSignals::Arm() {
-  const std::lock_guard lock(shared_->mutex);
+  const MutexLock lock(&shared_->mutex);
   shared_->armed = true;
 }
 
 void ShutdownSignals::Order(const DrainOrder& order) {
-  const std::lock_guard lock(shared_->mutex);
+  const MutexLock lock(&shared_->mutex);
   shared_->Begin({.order = order});
 }
 
 Shutdown ShutdownSignals::Wait(std::function<void()> on_second) {
-  std::unique_lock lock(shared_->mutex);
-  shared_->on_second = std::move(on_second);
-  shared_->came.wait(lock, [this] { return shared_->shutdown.has_value(); });
-  return *shared_->shutdown;
+  Shared& shared = *shared_;
+  const MutexLock lock(&shared.mutex);
+  shared.on_second = std::move(on_second);
+  shared.came.Await(&shared.mutex, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
+    return shared.shutdown.has_value();
+  });
+  return *shared.shutdown;
 }
 
 void ShutdownSignals::Disarm() {
-  const std::lock_guard lock(shared_->mutex);
+  const MutexLock lock(&shared_->mutex);
   shared_->on_second = nullptr;
 }
 

@@ -46,12 +46,12 @@ std::optional<ByteBudget::Share> ByteBudget::TryReserve(int64_t bytes) {
 }
 
 int64_t ByteBudget::used() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return used_;
 }
 
 bool ByteBudget::TryTake(int64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (bytes > total_ - used_) return false;
   used_ += bytes;
   return true;
@@ -59,7 +59,7 @@ bool ByteBudget::TryTake(int64_t bytes) {
 
 void ByteBudget::Release(int64_t bytes) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     used_ -= bytes;
   }
   if (bytes > 0) OnRelease();

@@ -3,9 +3,10 @@
 #define TVQ_SERVER_ENGINE_MEMORY_BYTE_BUDGET_H_
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace tvq {
 
@@ -61,8 +62,8 @@ class ByteBudget {
   void Release(int64_t bytes);
 
   const int64_t total_;
-  mutable std::mutex mutex_;
-  int64_t used_ = 0;  // guarded by mutex_
+  mutable Mutex mutex_;
+  int64_t used_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tvq

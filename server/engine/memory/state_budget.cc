@@ -5,26 +5,26 @@
 namespace tvq {
 
 void StateBudget::OnShortage(std::function<void(int64_t wanted)> listener) {
-  const std::lock_guard lock(shortage_mutex_);
+  const MutexLock lock(&shortage_mutex_);
   on_shortage_ = std::move(listener);
 }
 
 void StateBudget::ReportShortage(int64_t wanted) {
   {
-    const std::lock_guard lock(short_mutex_);
+    const MutexLock lock(&short_mutex_);
     short_ = true;
   }
-  const std::lock_guard lock(shortage_mutex_);
+  const MutexLock lock(&shortage_mutex_);
   if (on_shortage_) on_shortage_(wanted);
 }
 
 bool StateBudget::shortage() const {
-  const std::lock_guard lock(short_mutex_);
+  const MutexLock lock(&short_mutex_);
   return short_;
 }
 
 void StateBudget::OnRelief(std::function<void()> listener) {
-  const std::lock_guard lock(relief_mutex_);
+  const MutexLock lock(&relief_mutex_);
   on_relief_ = std::move(listener);
 }
 
@@ -41,10 +41,10 @@ std::shared_ptr<const void> StateBudget::PaySealed(Share share) {
 // thread that reports one after it finds the bytes when it tries once more.
 void StateBudget::OnRelease() {
   {
-    const std::lock_guard lock(short_mutex_);
+    const MutexLock lock(&short_mutex_);
     if (!std::exchange(short_, false)) return;
   }
-  const std::lock_guard lock(relief_mutex_);
+  const MutexLock lock(&relief_mutex_);
   if (on_relief_) on_relief_();
 }
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "server/engine/memory/byte_budget.h"
 
 namespace tvq {
@@ -41,14 +41,14 @@ class StateBudget : public ByteBudget {
   void OnRelease() override;
 
   std::atomic<int64_t> sealed_bytes_ = 0;
-  mutable std::mutex short_mutex_;
-  bool short_ = false;  // guarded by short_mutex_
+  mutable Mutex short_mutex_;
+  bool short_ ABSL_GUARDED_BY(short_mutex_) = false;
 
-  // Each guarded by its own mutex, which is held during the call.
-  std::mutex shortage_mutex_;
-  std::function<void(int64_t)> on_shortage_;
-  std::mutex relief_mutex_;
-  std::function<void()> on_relief_;
+  // Their mutexes are held during the call.
+  Mutex shortage_mutex_;
+  std::function<void(int64_t)> on_shortage_ ABSL_GUARDED_BY(shortage_mutex_);
+  Mutex relief_mutex_;
+  std::function<void()> on_relief_ ABSL_GUARDED_BY(relief_mutex_);
 };
 
 }  // namespace tvq

@@ -3,11 +3,11 @@
 
 #include <array>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <stop_token>
+
+#include "base/mutex.h"
 
 namespace tvq {
 
@@ -20,44 +20,51 @@ class OpenCalls {
 
   // Every call does all three, once.
   Came Begin() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     ++open_;
     ++Working(now_);
     return now_;
   }
   // Nothing is left to do but for the client, who may read what was written.
   void Worked(Came came) {
-    const std::lock_guard lock(mutex_);
-    if (--Working(came) == 0) changed_.notify_all();
+    const MutexLock lock(&mutex_);
+    if (--Working(came) == 0) changed_.Notify();
   }
   void End() {
-    const std::lock_guard lock(mutex_);
-    if (--open_ == 0) changed_.notify_all();
+    const MutexLock lock(&mutex_);
+    if (--open_ == 0) changed_.Notify();
   }
 
   // Returns when the calls that are open now have worked, at `until`, or when `stop` is requested.
   // Later ones, as of a client that asks again and again, do not count.
   void WaitForWork(std::chrono::steady_clock::time_point until, const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
+    const std::stop_callback wake(stop, [this] {
+      const MutexLock lock(&mutex_);
+      changed_.Notify();
+    });
+    const MutexLock lock(&mutex_);
     now_ = Came::kLate;
-    changed_.wait_until(lock, stop, until, [this] { return Working(Came::kBefore) == 0; });
+    changed_.AwaitUntil(&mutex_, until, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return Working(Came::kBefore) == 0 || stop.stop_requested();
+    });
   }
   // Returns when there is none, or at `until`.
   void WaitForNone(std::chrono::steady_clock::time_point until) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, until, [this] { return open_ == 0; });
+    const MutexLock lock(&mutex_);
+    changed_.AwaitUntil(&mutex_, until,
+                        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return open_ == 0; });
   }
 
  private:
-  int64_t& Working(Came came) { return working_[static_cast<size_t>(came)]; }
+  int64_t& Working(Came came) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return working_[static_cast<size_t>(came)];
+  }
 
-  // Not Abseil's, whose waits end by the time of day.
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  // Guarded by mutex_.
-  int64_t open_ = 0;
-  std::array<int64_t, 2> working_{};
-  Came now_ = Came::kBefore;
+  Mutex mutex_;
+  Changed changed_;
+  int64_t open_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::array<int64_t, 2> working_ ABSL_GUARDED_BY(mutex_){};
+  Came now_ ABSL_GUARDED_BY(mutex_) = Came::kBefore;
 };
 
 }  // namespace tvq

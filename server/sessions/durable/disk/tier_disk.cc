@@ -31,15 +31,17 @@ std::string ParentOf(const std::string& directory) {
 }  // namespace
 
 DiskTier::Busy::Busy(DiskTier* tier, std::string id) : tier_(tier), id_(std::move(id)) {
-  std::unique_lock lock(tier_->mutex_);
-  tier_->not_busy_.wait(lock, [this] { return !tier_->busy_.contains(id_); });
+  const MutexLock lock(&tier_->mutex_);
+  tier_->not_busy_.Await(&tier_->mutex_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tier_->mutex_) {
+    return !tier_->busy_.contains(id_);
+  });
   tier_->busy_.insert(id_);
 }
 
 DiskTier::Busy::~Busy() {
-  const std::lock_guard lock(tier_->mutex_);
+  const MutexLock lock(&tier_->mutex_);
   tier_->busy_.erase(id_);
-  tier_->not_busy_.notify_all();
+  tier_->not_busy_.Notify();
 }
 
 SessionRecord DiskTier::Persisted(SessionRecord record) const {
@@ -71,6 +73,7 @@ absl::StatusOr<std::unique_ptr<DiskTier>> DiskTier::Open(const std::string& dire
   if (!lock.ok()) return lock.status();
   std::unique_ptr<DiskTier> tier(
       new DiskTier(directory, budget, std::move(files), *std::move(lock)));
+  const MutexLock held(&tier->mutex_);
   if (absl::Status s = tier->Scan(); !s.ok()) return s;
   tier->free_ = tier->files_->FreeBytes(directory);
   if (budget == 0 && tier->free_) tier->budget_ = BudgetWithin(tier->bytes_, *tier->free_);
@@ -84,7 +87,7 @@ std::string DiskTier::PathOf(const std::string& id, int64_t version) const {
 absl::Status DiskTier::ForEach(const std::function<void(SessionRecord record)>& visit) {
   std::vector<SessionRecord> records;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     for (const auto& [id, session] : sessions_) {
       if (auto record = session.Current(id)) records.push_back(Persisted(*std::move(record)));
     }
@@ -95,7 +98,7 @@ absl::Status DiskTier::ForEach(const std::function<void(SessionRecord record)>& 
 
 absl::StatusOr<SessionRecord> DiskTier::Find(const std::string& id) {
   if (absl::Status s = CheckId(id); !s.ok()) return s;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   const auto found = sessions_.find(id);
   if (found != sessions_.end()) {
     if (auto record = found->second.Current(id)) return Persisted(*std::move(record));
@@ -147,7 +150,7 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
   int64_t reserved = 0;
   Present present;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     const auto found = sessions_.find(record.id);
     if (found != sessions_.end()) {
       present.session = !found->second.empty();
@@ -167,7 +170,7 @@ absl::Status DiskTier::Put(const SessionRecord& record, int64_t version, int64_t
   SessionRecord known = record;
   if (version != record.version) KeepMarksAt(known, version);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     reserved_ -= reserved;
     // NOT_FOUND would read as if there were no such session. It is not stored anew: the states of
     // its marks may be nowhere else, and are kept while this fails.
@@ -243,13 +246,13 @@ absl::Status DiskTier::WriteTemporary(const std::string& path, int64_t bytes,
 void DiskTier::DropSuperseded(const std::string& id) {
   std::vector<int64_t> superseded;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     superseded = sessions_[id].Superseded();
   }
   for (int64_t version : superseded) {
     const absl::Status removed = files_->Remove(PathOf(id, version));
     if (!removed.ok() && !absl::IsNotFound(removed)) continue;  // the next Put tries again
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     StoredSession& session = sessions_[id];
     bytes_ -= session.versions().at(version).bytes;
     session.Erase(version);
@@ -260,7 +263,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> DiskTier::Get(const std::string& id,
   if (absl::Status s = CheckId(id); !s.ok()) return s;
   const std::string path = PathOf(id, version);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     const auto found = sessions_.find(id);
     const bool known = found != sessions_.end();
     if (!known || !found->second.versions().contains(version)) {
@@ -290,7 +293,7 @@ absl::Status DiskTier::Delete(const std::string& id) {
     return Inside(s);
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     Forget(id);
   }
   if (!was_there) return absl::OkStatus();
@@ -299,7 +302,7 @@ absl::Status DiskTier::Delete(const std::string& id) {
 }
 
 DiskTier::Usage DiskTier::usage() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   Usage usage;
   usage.bytes = bytes_;
   usage.budget = budget_;

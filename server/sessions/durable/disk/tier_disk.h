@@ -2,12 +2,10 @@
 #ifndef TVQ_SERVER_SESSIONS_DURABLE_DISK_TIER_DISK_H_
 #define TVQ_SERVER_SESSIONS_DURABLE_DISK_TIER_DISK_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "server/sessions/durable/disk/disk_files.h"
 #include "server/sessions/durable/durable_tier.h"
 #include "server/sessions/record/stored_session.h"
@@ -74,31 +73,29 @@ class DiskTier : public DurableTier {
   std::string PathOf(const std::string& id, int64_t version) const;
 
   // Of Open.
-  absl::Status Scan();
-  StoredSession ScanSession(const std::string& id);
+  absl::Status Scan() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  StoredSession ScanSession(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds the file of a version to what is known of its session.
   void ScanVersion(const std::string& id, int64_t version, const std::string& path, int64_t bytes,
-                   bool set_aside, StoredSession& session);
+                   bool set_aside, StoredSession& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Whether the version may be written; the bytes by which the tier will have grown afterwards.
-  // Called with the mutex held.
-  absl::StatusOr<int64_t> Admit(const SessionRecord& record, int64_t version, int64_t bytes) const;
+  absl::StatusOr<int64_t> Admit(const SessionRecord& record, int64_t version, int64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WriteFile(const std::string& id, int64_t version, Present present, int64_t bytes,
                          const std::function<absl::Status(const ByteSink&)>& write);
   absl::Status WriteTemporary(const std::string& path, int64_t bytes,
                               const std::function<absl::Status(const ByteSink&)>& write);
-  // Called with the mutex held.
-  SessionRecord Persisted(SessionRecord record) const;
+  SessionRecord Persisted(SessionRecord record) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // An error as clients may see it, whom the place of the directory does not concern.
   absl::Status Inside(const absl::Status& status) const;
 
   // tier_disk_use.cc: when a session was used after its last Put, a file of one number beside the
   // versions.
   std::string UsePathOf(const std::string& id) const { return FolderOf(id) + "/used"; }
-  void ScanUse(const std::string& id);  // of Open
+  void ScanUse(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // of Open
 
-  // Called with the mutex held.
-  void Forget(const std::string& id);
+  void Forget(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Removes what the newest record does not name any more.
   void DropSuperseded(const std::string& id);
   // With the files in it; what has the name and is no folder, too.
@@ -111,15 +108,15 @@ class DiskTier : public DurableTier {
   const std::unique_ptr<FileLock> lock_;
   std::vector<std::string> problems_;  // constant after Open
 
-  mutable std::mutex mutex_;  // not held while files are read or written
-  // Guarded by mutex_.
-  std::map<std::string, StoredSession> sessions_;
-  std::map<std::string, absl::Time> uses_;  // what Touch was told, in this life or before
-  std::set<std::string> busy_;              // one change of a session at a time
-  std::condition_variable not_busy_;
-  int64_t bytes_ = 0;  // of files, corrupt ones too
-  int64_t found_corrupt_ = 0;
-  int64_t reserved_ = 0;  // that calls are about to add
+  mutable Mutex mutex_;  // not held while files are read or written, but by Open
+  Changed not_busy_;
+  std::map<std::string, StoredSession> sessions_ ABSL_GUARDED_BY(mutex_);
+  // What Touch was told, in this life or before.
+  std::map<std::string, absl::Time> uses_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> busy_ ABSL_GUARDED_BY(mutex_);  // one change of a session at a time
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;           // of files, corrupt ones too
+  int64_t found_corrupt_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t reserved_ ABSL_GUARDED_BY(mutex_) = 0;  // that calls are about to add
 };
 
 }  // namespace tvq

@@ -86,7 +86,6 @@ absl::Status DiskTier::Scan() {
       if (!s.ok()) problems_.push_back(std::string(s.message()));
     } else if (IsSessionId(file.name)) {
       StoredSession session = ScanSession(file.name);
-      const std::lock_guard lock(mutex_);
       bytes_ += session.bytes();
       if (session.empty()) continue;
       sessions_.emplace(file.name, std::move(session));

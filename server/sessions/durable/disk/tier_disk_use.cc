@@ -12,7 +12,7 @@ namespace tvq {
 absl::Status DiskTier::Touch(const std::string& id, absl::Time last_used) {
   const Busy busy(this, id);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     const auto found = sessions_.find(id);
     const auto record = found != sessions_.end() ? found->second.Current(id) : std::nullopt;
     if (!record) return absl::NotFoundError(absl::StrCat(directory_, " has no session ", id));
@@ -32,7 +32,7 @@ absl::Status DiskTier::Touch(const std::string& id, absl::Time last_used) {
     (void)files_->Remove(temporary);
     return s;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   uses_[id] = last_used;
   return absl::OkStatus();
 }
@@ -44,7 +44,6 @@ void DiskTier::ScanUse(const std::string& id) {
   int64_t nanos = 0;
   // It was never synced: after a loss of power it may be empty.
   if (!text.ok() || !absl::SimpleAtoi(*text, &nanos)) return;
-  const std::lock_guard lock(mutex_);
   uses_[id] = absl::FromUnixNanos(nanos);
 }
 

@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kLeaveAlone{1};
 
 absl::Status RedisClient::Try() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (!away_) return absl::OkStatus();
     if (tried_ || SteadyClock::now() < leave_alone_until_) {
       return absl::UnavailableError(absl::StrCat("Redis at ", address_.Display(),
@@ -31,7 +31,7 @@ absl::Status RedisClient::Try() {
   RedisConnection connection(address_, timeouts_);
   absl::Status status = connection.Connect();
   if (status.ok()) status = connection.Call({"PING"}).status();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   tried_ = false;
   away_ = connection.timed_out();
   leave_alone_until_ = SteadyClock::now() + kLeaveAlone;
@@ -42,7 +42,7 @@ absl::StatusOr<RedisClient::Lent> RedisClient::Borrow(absl::Duration progress) {
   if (absl::Status status = Try(); !status.ok()) return status;
   std::unique_ptr<RedisConnection> connection;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     while (connection == nullptr && !idle_.empty()) {
       if (idle_.back()->reusable()) connection = std::move(idle_.back());
       idle_.pop_back();
@@ -59,7 +59,7 @@ absl::StatusOr<RedisClient::Lent> RedisClient::Borrow(absl::Duration progress) {
 }
 
 void RedisClient::Return(std::unique_ptr<RedisConnection> connection) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (connection->timed_out()) {
     away_ = true;
     leave_alone_until_ = SteadyClock::now() + kLeaveAlone;

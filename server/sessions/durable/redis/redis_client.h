@@ -4,11 +4,11 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "server/sessions/durable/redis/redis_connection.h"
 
 namespace tvq {
@@ -53,12 +53,11 @@ class RedisClient {
 
   const RedisAddress address_;
   const RedisTimeouts timeouts_;
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  std::vector<std::unique_ptr<RedisConnection>> idle_;
-  bool away_ = false;   // it was too slow
-  bool tried_ = false;  // by another call, just now
-  std::chrono::steady_clock::time_point leave_alone_until_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<RedisConnection>> idle_ ABSL_GUARDED_BY(mutex_);
+  bool away_ ABSL_GUARDED_BY(mutex_) = false;   // it was too slow
+  bool tried_ ABSL_GUARDED_BY(mutex_) = false;  // by another call, just now
+  std::chrono::steady_clock::time_point leave_alone_until_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tvq

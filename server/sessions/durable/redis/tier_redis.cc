@@ -276,7 +276,7 @@ absl::StatusOr<SessionRecord> RedisTier::Claim(const std::string& id, absl::Time
   SetEpoch(id, RedisNumber(*answer, 1));
   {
     // What was under way belongs to an earlier claim now, and what is stored is what counts.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     attempts_.erase(id);
     undone_.erase(id);
   }
@@ -334,7 +334,7 @@ absl::StatusOr<std::string> RedisTier::Instance() {
 }
 
 DurableTier::Usage RedisTier::usage() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   Usage usage = usage_;
   usage.budget = budget_;
   usage.free = free_;
@@ -343,30 +343,30 @@ DurableTier::Usage RedisTier::usage() const {
 }
 
 void RedisTier::SetUsage(const Words& answer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   usage_.bytes = RedisNumber(answer, 1);
   usage_.sessions = RedisNumber(answer, 2);
 }
 
 int64_t RedisTier::Epoch(const std::string& id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   const auto epoch = epochs_.find(id);
   return epoch == epochs_.end() ? 0 : epoch->second;
 }
 
 void RedisTier::SetEpoch(const std::string& id, int64_t epoch) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   int64_t& known = epochs_[id];
   known = std::max(known, epoch);
 }
 
 void RedisTier::SetCorrupt(const std::string& id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (corrupt_.insert(id).second) ++found_corrupt_;
 }
 
 void RedisTier::ForgetSession(const std::string& id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   epochs_.erase(id);
   attempts_.erase(id);
   undone_.erase(id);

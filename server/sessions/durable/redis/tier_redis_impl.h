@@ -6,7 +6,6 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "base/mutex.h"
 #include "server/sessions/durable/redis/redis_address.h"
 #include "server/sessions/durable/redis/redis_client.h"
 #include "server/sessions/durable/redis/redis_pieces.h"
@@ -99,16 +99,15 @@ class RedisTier : public DurableTier {
   int64_t budget_;  // constant after Open; 0: no limit, where Redis does not say what is free
   std::optional<int64_t> free_;  // constant after Open
   RedisClient client_;
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  absl::flat_hash_map<std::string, int64_t> epochs_;  // of our claims
-  absl::flat_hash_map<std::string, Attempt> attempts_;
+  mutable Mutex mutex_;
+  absl::flat_hash_map<std::string, int64_t> epochs_ ABSL_GUARDED_BY(mutex_);  // of our claims
+  absl::flat_hash_map<std::string, Attempt> attempts_ ABSL_GUARDED_BY(mutex_);
   // The newest version in Redis, where its Put failed and only later turned out to be done: an
   // earlier one may replace it.
-  absl::flat_hash_map<std::string, int64_t> undone_;
-  absl::flat_hash_set<std::string> corrupt_;
-  int64_t found_corrupt_ = 0;
-  Usage usage_;  // as Redis last said; not `corrupt`
+  absl::flat_hash_map<std::string, int64_t> undone_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<std::string> corrupt_ ABSL_GUARDED_BY(mutex_);
+  int64_t found_corrupt_ ABSL_GUARDED_BY(mutex_) = 0;
+  Usage usage_ ABSL_GUARDED_BY(mutex_);  // as Redis last said; not `corrupt`
 };
 
 std::string NewRedisToken();  // 16 random hexadecimal digits

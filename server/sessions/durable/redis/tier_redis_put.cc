@@ -38,7 +38,7 @@ RedisTier::Words RedisTier::Admission(const SessionRecord& record, int64_t versi
                                       int64_t bytes) const {
   int64_t undone = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     const auto found = undone_.find(record.id);
     if (found != undone_.end()) undone = found->second;
   }
@@ -96,7 +96,7 @@ absl::Status RedisTier::Put(const SessionRecord& record, int64_t version, int64_
     return NotDone(record.id, *committed, record.version);
   }
   SetUsage(*committed);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (version == record.version) undone_.erase(record.id);
   return absl::OkStatus();
 }
@@ -104,7 +104,7 @@ absl::Status RedisTier::Put(const SessionRecord& record, int64_t version, int64_
 absl::Status RedisTier::SettleNow(const std::string& id, const Attempt& attempt,
                                   const absl::Status& why) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     attempts_[id] = attempt;
   }
   const absl::StatusOr<bool> done = Settle(id, attempt);
@@ -113,7 +113,7 @@ absl::Status RedisTier::SettleNow(const std::string& id, const Attempt& attempt,
                                                " of session ", id, " was stored is not known yet"));
   }
   if (!*done) return why;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (attempt.with_record) undone_.erase(id);  // the caller hears that it is stored
   return absl::OkStatus();
 }
@@ -121,7 +121,7 @@ absl::Status RedisTier::SettleNow(const std::string& id, const Attempt& attempt,
 absl::Status RedisTier::Settle(const std::string& id) {
   Attempt attempt;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     const auto found = attempts_.find(id);
     if (found == attempts_.end()) return absl::OkStatus();
     attempt = found->second;
@@ -135,7 +135,7 @@ absl::StatusOr<bool> RedisTier::Settle(const std::string& id, const Attempt& att
   if (!answer.ok()) return answer.status();
   if ((*answer)[0] == "ok") SetEpoch(id, RedisNumber(*answer, 1));
   const bool done = (*answer)[0] == "stored";
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   const auto found = attempts_.find(id);
   if (found == attempts_.end() || found->second.place != attempt.place) return done;
   attempts_.erase(found);
