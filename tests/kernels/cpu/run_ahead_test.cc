@@ -78,6 +78,7 @@ TEST_P(RunAheadTest, RunPreparedPreparesBeforeAllTasks) {
       int64_t prepared = 0;
       std::atomic<int64_t> sum{0};
       std::atomic<int> fetches{0};
+      std::vector<std::atomic<bool>> busy(static_cast<size_t>(GetParam()));  // by thread
       RunPrepared(
           cpu(), tasks, kShared,
           [&] {
@@ -90,7 +91,12 @@ TEST_P(RunAheadTest, RunPreparedPreparesBeforeAllTasks) {
             EXPECT_LT(task, tasks);
             fetches.fetch_add(1);
           },
-          [&](int64_t, int64_t) { sum.fetch_add(prepared); });
+          [&](int64_t, int64_t, int64_t thread) {
+            std::atomic<bool>& mine = busy.at(static_cast<size_t>(thread));
+            EXPECT_FALSE(mine.exchange(true));
+            sum.fetch_add(prepared);
+            mine = false;
+          });
       EXPECT_EQ(prepared, 7);
       EXPECT_EQ(sum.load(), 7 * tasks);
       EXPECT_LT(fetches.load(), GetParam());
