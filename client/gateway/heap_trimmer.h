@@ -18,7 +18,7 @@ class HeapTrimmer {
   void Look();
 
   int64_t resident_ = 0;  // bytes, after the last trim, or the least since
-  Ticker ticker_;
+  Ticker ticker_;         // last: it uses what is above
 };
 
 }  // namespace tvq::gateway

@@ -22,9 +22,9 @@ struct LongText {
   const char* json;
   int64_t tokens;
   // Of a logit. Recurrent layers add in the same order in both ways, and their bits are equal.
-  // Attention adds the values of N tokens in blocks of a prompt, and otherwise in steps. In another
-  // order a sum of N numbers differs by at most N roundings, each 2^-24 of the sum of their
-  // magnitudes, and so by N 2^-24 of the logit, of which the largest is near 2.
+  // Attention adds the values of N tokens in blocks of a prompt, and otherwise in steps: sums in
+  // two orders, which differ by at most 2 N roundings of 2^-24 of their magnitudes. What that does
+  // to logits is not derived: the bound is N 2^-24 of the largest, which is near 2.
   double difference;
 };
 
@@ -57,8 +57,8 @@ TEST(LongRecurrenceTest, AMillionTokensTakeNoMoreMemoryThanAHundredThousand) {
     const int64_t resident = ResidentBytes();
     EXPECT_EQ(model.model().StateBytes(1'000'000), model.model().StateBytes(1));
     const std::vector<float> logits = model.PrefillTo(*state, 1'000'000);
-    // Less than a float for each hundred tokens.
-    EXPECT_LT(ResidentBytes() - resident, 1'000'000 / 100 * 4) << json;
+    // Less than a byte for each token; the system's count may lag by 64 pages.
+    EXPECT_LT(ResidentBytes() - resident, 1'000'000) << json;
     EXPECT_THAT(logits, Each(ResultOf([](float x) { return std::isfinite(x); }, true))) << json;
   }
 }
