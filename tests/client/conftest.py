@@ -1,14 +1,13 @@
 """Fixtures for the clients' tests: the Python package, built once, and a stand-in for the server."""
 
-import os
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-# gRPC's handlers of forks may abort a process whose server is at work while a program is started from it.
-os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+sys.path.insert(0, str(Path(__file__).parent))
+import forking  # noqa: E402,F401
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "client" / "python"
@@ -19,7 +18,7 @@ def package(tmp_path_factory):
     """The folder that holds the package `tvq` with its generated part; on sys.path."""
     out = tmp_path_factory.mktemp("package")
     shutil.copytree(PACKAGE / "tvq", out / "tvq", ignore=shutil.ignore_patterns("v1", "__pycache__"))
-    sys.path[:0] = [str(PACKAGE), str(Path(__file__).parent)]
+    sys.path.insert(0, str(PACKAGE))
     import stubs
     stubs.generate(out)
     sys.path.insert(0, str(out))

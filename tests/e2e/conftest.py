@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-# gRPC's handlers of forks may abort a process with open channels while a program is started from it.
-os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "client")]
+import forking  # noqa: E402,F401
 from api import generate  # noqa: E402
 from published_models import NotFetched, published  # noqa: E402
 from server_process import GOLDEN, ROOT, ServerProcess  # noqa: E402
@@ -73,7 +71,6 @@ def start(api):
 @pytest.fixture
 def fake(api):
     """A stand-in for a server, tests/client/fake_server.py."""
-    sys.path.insert(0, str(ROOT / "tests" / "client"))
     from fake_server import FakeServer
     server = FakeServer()
     yield server
