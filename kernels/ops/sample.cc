@@ -39,6 +39,10 @@ absl::Status CheckRow(const SampleArgs& args, const SampleRow& row) {
   for (const int32_t id : row.allowed_ids) {
     if (absl::Status status = CheckId("allowed_ids", id, vocab); !status.ok()) return status;
   }
+  if (!row.mask.empty()) {
+    absl::Status status = CheckSize(kSample, "mask", row.mask.size(), MaskWords(vocab));
+    if (!status.ok()) return status;
+  }
   for (const int32_t id : row.banned_ids) {
     if (absl::Status status = CheckId("banned_ids", id, vocab); !status.ok()) return status;
   }

@@ -1,6 +1,6 @@
 // Chooses the next token of each row from its logits, with the names, order and semantics of vLLM:
 //
-//   logits -> allowed ids, banned ids (min_tokens) -> logit_bias
+//   logits -> allowed ids, mask, banned ids (min_tokens) -> logit_bias
 //          -> repetition penalty: over prompt and output ids, l > 0 ? l / r : l * r
 //          -> frequency and presence penalty: over output ids, l -= f * count + p * (count > 0)
 //          -> temperature (below 1e-5: argmax, the lowest id on a tie)
@@ -62,13 +62,24 @@ struct SampleRow {
   std::span<const TokenCount> counts;  // of distinct ids; needed when a penalty is on
   std::span<const LogitBias> logit_bias;
   std::span<const int32_t> allowed_ids;  // empty: all
-  std::span<const int32_t> banned_ids;   // for example the end ids before min_tokens
+  // Bit i % 32 of word i / 32: whether id i may be chosen. [MaskWords(vocab)], or empty: all.
+  std::span<const uint32_t> mask;
+  std::span<const int32_t> banned_ids;  // for example the end ids before min_tokens
   uint64_t seed = 0;
   uint64_t sample_index = 0;
   uint64_t position = 0;
   int64_t top_logprobs =
       -1;  // -1: no logprobs; 0: the chosen token's; n: also those of n alternatives
 };
+
+// Words of 32 ids.
+constexpr int64_t MaskWords(int64_t vocab) { return (vocab + 31) / 32; }
+
+// Whether a mask that is not empty has the id.
+template <typename Words>
+constexpr bool MaskHas(const Words& mask, int64_t id) {
+  return (mask[static_cast<size_t>(id / 32)] >> (id % 32) & 1U) != 0;
+}
 
 // Below this temperature a row is greedy, as in vLLM.
 inline constexpr float kGreedyTemperature = 1e-5F;

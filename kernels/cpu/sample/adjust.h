@@ -12,8 +12,8 @@
 namespace tvq {
 
 inline bool NeedsAdjustment(const SampleRow& row) {
-  return !row.allowed_ids.empty() || !row.banned_ids.empty() || !row.logit_bias.empty() ||
-         (HasPenalty(row) && !row.counts.empty());
+  return !row.allowed_ids.empty() || !row.mask.empty() || !row.banned_ids.empty() ||
+         !row.logit_bias.empty() || (HasPenalty(row) && !row.counts.empty());
 }
 
 // adjusted [vocab] = what the row's temperature is applied to. Biases of one id add up.
@@ -25,6 +25,11 @@ void AdjustLogits(const SampleRow& row, const float* logits, int64_t vocab, T* a
   } else {
     std::fill_n(adjusted, vocab, kNever);
     for (const int32_t id : row.allowed_ids) adjusted[id] = logits[id];
+  }
+  if (!row.mask.empty()) {
+    for (int64_t id = 0; id < vocab; ++id) {
+      if (!MaskHas(row.mask, id)) adjusted[id] = kNever;
+    }
   }
   for (const int32_t id : row.banned_ids) adjusted[id] = kNever;
   for (const LogitBias& bias : row.logit_bias) adjusted[bias.id] += bias.bias;

@@ -1,14 +1,14 @@
 // The next token of each row, with vLLM's parameters (kernels/ops/sample.h). Each row has a block.
 //
-//   a = logits with allowed and banned ids, biases and penalties
+//   a = logits with allowed, masked and banned ids, biases and penalties
 //   e = exp((a - max a) / temperature)
 //   the id at which the running sum of e, over what min_p, top_k and top_p leave, passes what is
 //   drawn by (seed, sample index, position); at temperature 0 the first of the largest a
 //
-// A row's lists (counts, biases, allowed and banned ids) travel in one copy to the GPU, results in
-// one copy back: 12 bytes a token and alternative. The logits, 4 vocab bytes a row, are read once,
-// adjusted and turned into exponentials in a copy of the row, as large, which the filters read from
-// cache.
+// A row's lists (counts, biases, allowed ids, mask, banned ids) travel in one copy to the GPU,
+// results in one copy back: 12 bytes a token and alternative. The logits, 4 vocab bytes a row, are
+// read once, adjusted and turned into exponentials in a copy of the row, as large, which the
+// filters read from cache.
 #include <algorithm>
 #include <vector>
 
@@ -37,6 +37,7 @@ struct Row {
   List<TokenCount> counts;
   List<LogitBias> biases;  // of distinct ids
   List<int32_t> allowed, banned;
+  List<uint32_t> mask;
 };
 
 struct Shared {
@@ -48,12 +49,15 @@ struct Shared {
 // kernels/ops/sample.h.
 __device__ void Adjust(const Row& row, const float* logits, int64_t vocab, float* adjusted) {
   const bool all = row.allowed.size == 0;
+  const auto masked = [&](int64_t id) {
+    return row.mask.size == 0 || MaskHas(row.mask.data, id) ? logits[id] : -INFINITY;
+  };
   for (int64_t i = threadIdx.x; i < vocab; i += kRowThreads) {
-    adjusted[i] = all ? logits[i] : -INFINITY;
+    adjusted[i] = all ? masked(i) : -INFINITY;
   }
   __syncthreads();
   for (int64_t i = threadIdx.x; i < row.allowed.size; i += kRowThreads) {
-    adjusted[row.allowed.data[i]] = logits[row.allowed.data[i]];
+    adjusted[row.allowed.data[i]] = masked(row.allowed.data[i]);
   }
   __syncthreads();
   for (int64_t i = threadIdx.x; i < row.banned.size; i += kRowThreads) {
@@ -163,16 +167,17 @@ std::vector<LogitBias> DistinctBiases(std::span<const LogitBias> biases) {
 constexpr size_t kListBytes = size_t{4} << 20;
 
 size_t ListBytes(const SampleRow& row) {
-  constexpr size_t kGaps = 64;  // for the alignment of four lists
+  constexpr size_t kGaps = 80;  // for the alignment of five lists
   return sizeof(Row) + row.counts.size_bytes() + row.logit_bias.size_bytes() +
-         row.allowed_ids.size_bytes() + row.banned_ids.size_bytes() + kGaps;
+         row.allowed_ids.size_bytes() + row.mask.size_bytes() + row.banned_ids.size_bytes() + kGaps;
 }
 
 size_t ScratchBytes(int64_t vocab) {
   const SampleRow longest;
   return kListBytes + ListBytes(longest) +
          static_cast<size_t>(vocab) *
-             (sizeof(TokenCount) + sizeof(LogitBias) + 2 * sizeof(int32_t));
+             (sizeof(TokenCount) + sizeof(LogitBias) + 2 * sizeof(int32_t)) +
+         static_cast<size_t>(MaskWords(vocab)) * sizeof(uint32_t);
 }
 
 // How many of the first rows are copied together.
@@ -189,7 +194,7 @@ absl::StatusOr<const Row*> UploadRows(CudaDevice& cuda, std::span<const SampleRo
                                       int64_t vocab) {
   // Offsets first: the block's address is known when its size is.
   struct Offsets {
-    size_t counts, biases, allowed, banned, bias_count;
+    size_t counts, biases, allowed, mask, banned, bias_count;
   };
   std::vector<Row> device_rows(rows.size());
   std::vector<Offsets> offsets;
@@ -198,7 +203,8 @@ absl::StatusOr<const Row*> UploadRows(CudaDevice& cuda, std::span<const SampleRo
   for (const SampleRow& row : rows) {
     const std::vector<LogitBias> biases = DistinctBiases(row.logit_bias);
     offsets.push_back({upload.Add(row.counts), upload.Add(std::span<const LogitBias>(biases)),
-                       upload.Add(row.allowed_ids), upload.Add(row.banned_ids), biases.size()});
+                       upload.Add(row.allowed_ids), upload.Add(row.mask),
+                       upload.Add(row.banned_ids), biases.size()});
   }
   absl::StatusOr<std::byte*> base = cuda.Scratch<std::byte>(
       0, static_cast<int64_t>(std::max(upload.bytes().size(), ScratchBytes(vocab))));
@@ -219,6 +225,7 @@ absl::StatusOr<const Row*> UploadRows(CudaDevice& cuda, std::span<const SampleRo
       .biases = list.template operator()<LogitBias>(offsets[n].biases, offsets[n].bias_count),
       .allowed = list.template operator()<int32_t>(offsets[n].allowed, from.allowed_ids.size()),
       .banned = list.template operator()<int32_t>(offsets[n].banned, from.banned_ids.size()),
+      .mask = list.template operator()<uint32_t>(offsets[n].mask, from.mask.size()),
     };
     CopySampleNumbers(from, &device_rows[n]);
   }

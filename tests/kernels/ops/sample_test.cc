@@ -122,8 +122,17 @@ TEST_P(SampleTest, IdsAreAllowedBannedAndBiased) {
   EXPECT_EQ(Greedy(logits, {.logit_bias = twice}), 0);
   // A bias does not bring back what is not allowed.
   EXPECT_EQ(Greedy(logits, {.logit_bias = twice, .allowed_ids = top}), 3);
-  const Result none = Choose(*device_, logits, 4, {{.allowed_ids = top, .banned_ids = top}});
-  EXPECT_EQ(none.row_status[0].code(), absl::StatusCode::kInvalidArgument);
+  const std::vector<uint32_t> second_and_third = {0b0110}, third = {0b0100};
+  EXPECT_EQ(Greedy(logits, {.mask = second_and_third}), 2);
+  EXPECT_EQ(Greedy(logits, {.allowed_ids = low, .mask = second_and_third}), 1);
+  EXPECT_EQ(Greedy(logits, {.logit_bias = twice, .mask = third}), 2);
+  const Result none = Choose(*device_, logits, 4,
+                             {{.allowed_ids = top, .banned_ids = top},
+                              {.allowed_ids = top, .mask = second_and_third},
+                              {.mask = third, .banned_ids = std::vector<int32_t>{2}}});
+  for (const absl::Status& status : none.row_status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  }
 }
 
 TEST_P(SampleTest, PenaltiesFollowTheirFormulas) {
@@ -176,6 +185,8 @@ TEST_P(SampleTest, MatchesReference) {
     const auto logits = RandomFloats(3 * vocab, 6, 3);
     const std::vector<TokenCount> counts = {{0, 2, 1}, {3, 0, 4}, {4, 1, 0}};
     std::vector<SampleRow> rows;
+    std::vector<uint32_t> mask(static_cast<size_t>(MaskWords(vocab)));
+    for (size_t w = 0; w < mask.size(); ++w) mask[w] = 0xa5c3'0f96U + static_cast<uint32_t>(w);
     // Each setting comes with some others in 20 rows, with most in 60.
     const uint64_t count = vocab > 1000 && InPlainOrder(GetParam()) ? 20 : 60;
     rows.reserve(count);
@@ -186,6 +197,7 @@ TEST_P(SampleTest, MatchesReference) {
       if (i % 3 == 1) row.top_k = 20;
       if (i % 5 == 1) row.min_p = 0.01F;
       if (i % 4 == 1) row.repetition_penalty = 1.3F;
+      if (i % 6 == 1) row.mask = mask;
       row.counts = counts;
       row.top_logprobs = static_cast<int64_t>(i % 5) - 1;
       rows.push_back(row);
@@ -243,6 +255,8 @@ TEST(SampleCheckTest, NamesWhatIsWrong) {
   };
   const std::vector<int32_t> ids = {10};
   EXPECT_THAT(message({.allowed_ids = ids}), HasSubstr("allowed_ids holds id 10"));
+  const std::vector<uint32_t> two(2);
+  EXPECT_THAT(message({.mask = two}), HasSubstr("mask"));
   EXPECT_THAT(message({.banned_ids = ids}), HasSubstr("banned_ids holds id 10"));
   EXPECT_THAT(message({.logits_row = 1}), HasSubstr("logits_row is 1"));
   EXPECT_THAT(message({.temperature = NAN}), HasSubstr("temperature"));

@@ -64,6 +64,9 @@ std::vector<float> Processed(std::span<const float> raw, const SampleRow& row) {
       }
     }
   }
+  for (size_t v = 0; v < l.size() && !row.mask.empty(); ++v) {
+    if (!MaskHas(row.mask, static_cast<int64_t>(v))) l[v] = kOut;
+  }
   for (int32_t id : row.banned_ids) l[static_cast<size_t>(id)] = kOut;
   for (const LogitBias& b : row.logit_bias) l[static_cast<size_t>(b.id)] += b.bias;
   for (const TokenCount& c : row.counts) {
