@@ -2,7 +2,7 @@
 #define TVQ_MODELS_RUNTIME_TEXT_LIBRARY_TEXT_LIBRARY_H_
 
 // The C interface of the library in Rust: tokenizer.json by Hugging Face's tokenizers, chat
-// templates by minijinja.
+// templates by minijinja, grammars by llguidance.
 //
 // No side frees memory of the other: results go to sinks, which must not throw. No panic leaves the
 // library. Several threads may call all functions at once, except close.
@@ -100,6 +100,42 @@ void tvq_text_templates_close(const TvqTextTemplates* templates);
 int32_t tvq_text_templates_write(const TvqTextTemplates* templates,
                                  const TvqTextTokenizer* tokenizer, TvqTextWriteRequest request,
                                  TvqTextSink text, TvqTextIdSink ids, TvqTextSink error);
+
+// All tokens of a model, ordered for grammars.
+typedef struct TvqTextVocabulary TvqTextVocabulary;
+// What an output must be, of one vocabulary.
+typedef struct TvqTextGrammar TvqTextGrammar;
+// Where one output stands in its grammar. One thread at a time.
+typedef struct TvqTextMatcher TvqTextMatcher;
+
+typedef struct {
+  uint32_t id;
+  TvqText bytes;  // what it contributes to a text; none: no grammar has it
+} TvqTextTokenText;
+
+enum { kTvqTextJsonSchema = 0, kTvqTextRegex = 1, kTvqTextLark = 2 };
+
+// `end_ids`: the tokens that end an output, at least one.
+int32_t tvq_text_vocabulary_open(const TvqTextTokenText* tokens, size_t count, uint32_t id_count,
+                                 const uint32_t* end_ids, size_t end_count,
+                                 TvqTextVocabulary** vocabulary, TvqTextSink error);
+// Its grammars may outlive it.
+void tvq_text_vocabulary_close(TvqTextVocabulary* vocabulary);
+int32_t tvq_text_grammar_open(const TvqTextVocabulary* vocabulary, int32_t language, TvqText source,
+                              TvqTextGrammar** grammar, TvqTextSink error);
+void tvq_text_grammar_close(TvqTextGrammar* grammar);
+// The memory that it takes.
+int64_t tvq_text_grammar_bytes(const TvqTextGrammar* grammar);
+// At the start of an output. It may outlive the grammar.
+int32_t tvq_text_matcher_open(const TvqTextGrammar* grammar, TvqTextMatcher** matcher,
+                              TvqTextSink error);
+void tvq_text_matcher_close(TvqTextMatcher* matcher);
+// Sets bit i % 32 of words[i / 32] if token i may be next, and no other; `count` words, enough for
+// all ids. Where nothing may follow, the tokens that end the output are allowed.
+int32_t tvq_text_matcher_mask(TvqTextMatcher* matcher, uint32_t* words, size_t count,
+                              TvqTextSink error);
+// The output goes on with a token that the mask allows. After an error the matcher is of no use.
+int32_t tvq_text_matcher_accept(TvqTextMatcher* matcher, uint32_t id, TvqTextSink error);
 
 #ifdef __cplusplus
 }

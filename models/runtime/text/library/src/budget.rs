@@ -36,6 +36,7 @@ thread_local! {
     static LEFT: Cell<usize> = const { Cell::new(UNLIMITED) };
     static DEADLINE: Cell<Option<Duration>> = const { Cell::new(None) };
     static ALLOCATIONS: Cell<u32> = const { Cell::new(0) };
+    static EXCEEDED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Processor time of this thread, so that other work on the machine does not make a call late.
@@ -118,6 +119,7 @@ fn set_hooks() {
         // By default a refused allocation ends the process, and a panic writes to standard error.
         set_alloc_error_hook(|_| {
             LEFT.set(UNLIMITED);
+            EXCEEDED.set(true);
             resume_unwind(Box::new(Exhausted));
         });
         set_hook(Box::new(|_| {}));
@@ -125,9 +127,6 @@ fn set_hooks() {
 }
 
 fn failure_of(payload: Box<dyn Any + Send>) -> Failure {
-    if payload.is::<Exhausted>() {
-        return Failure::Exhausted("takes more memory or time than it may".to_string());
-    }
     let said = payload
         .downcast_ref::<String>()
         .map(String::as_str)
@@ -138,13 +137,24 @@ fn failure_of(payload: Box<dyn Any + Send>) -> Failure {
 
 /// Runs `call`, which may allocate up to `bytes` and take about `time` of processor time.
 pub fn within<T>(bytes: usize, time: Duration, call: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    within_and_kept(bytes, time, call).map(|(value, _)| value)
+}
+
+/// The same, and how many bytes more this thread has allocated than freed in the call.
+pub fn within_and_kept<T>(bytes: usize, time: Duration, call: impl FnOnce() -> Outcome<T>) -> Outcome<(T, isize)> {
     set_hooks();
-    LEFT.set(bytes.min(UNLIMITED - 1));
+    let allowed = bytes.min(UNLIMITED - 1);
+    LEFT.set(allowed);
     DEADLINE.set(Some(now() + time));
     let result = catch_unwind(AssertUnwindSafe(call));
-    LEFT.set(UNLIMITED);
+    let kept = allowed as isize - LEFT.replace(UNLIMITED) as isize;
     DEADLINE.set(None);
-    result.unwrap_or_else(|payload| Err(failure_of(payload)))
+    // A library that the call uses may have caught what unwound, and made another failure of it.
+    if EXCEEDED.replace(false) {
+        return Err(Failure::Exhausted("takes more memory or time than it may".to_string()));
+    }
+    let outcome = result.unwrap_or_else(|payload| Err(failure_of(payload)));
+    outcome.map(|value| (value, kept))
 }
 
 /// The most bytes of texts that this process reads at once: reading takes up to 260 times as much memory. So that large

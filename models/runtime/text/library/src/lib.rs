@@ -6,6 +6,8 @@
 mod border;
 mod budget;
 mod filters;
+mod grammar;
+mod grammar_border;
 mod jinja;
 mod marks;
 mod python;
