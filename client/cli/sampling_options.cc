@@ -60,13 +60,19 @@ void SamplingOptions::Add(const flags::Command& command, Given& given) {
   std::string help = field.options().GetExtension(v1::field).help();
   if (IsForJson(field)) help = absl::StrCat("With --json: ", help);
   const bool is_text = field.is_map() || field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
-  if (is_text) help += "; repeatable";
+  if (is_text && field.is_repeated()) help += "; repeatable";
   const auto add = [&](auto& value) {
     return command.Add(name, value, help).Group(kSamplingGroup);
   };
   if (is_text) {
-    const flags::Option option = add(given.texts).OneValueEach();
+    const flags::Option option =
+        field.is_repeated() ? add(given.texts).OneValueEach() : add(given.texts).OneValue();
     if (field.is_map()) option.TypeName("ID=BIAS").Check(ProblemWithBias);
+    if (const auto* const group = field.real_containing_oneof()) {
+      for (int i = 0; group->field(i) != &field; ++i) {
+        option.Excludes(command.Find(OptionOf(*group->field(i))));
+      }
+    }
     return;
   }
   switch (field.cpp_type()) {
@@ -109,7 +115,9 @@ void SamplingOptions::Fill(v1::SamplingParams* params) const {
     for (const std::string& text : given.texts) {
       int32_t id = 0;
       float bias = 0;
-      if (!field->is_map()) {
+      if (!field->is_map() && !field->is_repeated()) {
+        write.SetString(params, field, text);
+      } else if (!field->is_map()) {
         write.AddString(params, field, text);
       } else if (ParseBias(text, &id, &bias)) {
         (*params->mutable_logit_bias())[id] = bias;

@@ -20,6 +20,7 @@ namespace tvq {
 namespace {
 
 constexpr int32_t kMaxWeight = 1'000'000;
+constexpr int kGrammarThreads = 2;  // a grammar may take long: no owner has all of them
 
 absl::Status CheckOption(const char* name, int64_t value, int64_t min) {
   if (value >= min) return absl::OkStatus();
@@ -36,6 +37,7 @@ absl::Status CheckOptions(const EngineOptions& o) {
         CheckOption("max_num_batched_tokens", o.max_num_batched_tokens, 1),
         CheckOption("stream_interval", o.stream_interval, 1),
         CheckOption("paused_timeout", o.paused_timeout.count(), 1),
+        CheckOption("grammar_wait", o.grammar_wait.count(), 0),
         CheckOption("state_memory_bytes", o.state_memory_bytes, 0)}) {
     if (!status.ok()) return status;
   }
@@ -187,6 +189,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<ServedModel> 
                                                        const EngineOptions& options) {
   if (auto status = CheckOptions(options); !status.ok()) return status;
   if (auto status = CheckModels(models); !status.ok()) return status;
+  const auto grammar_threads = std::make_shared<GrammarThreads>(
+      GrammarThreads::Options{.threads = kGrammarThreads, .most_of_owner = kGrammarThreads - 1});
   std::vector<ModelRunner> runners;
   std::vector<ModelShare> shares;
   for (const ServedModel& m : models) {
@@ -194,7 +198,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<ServedModel> 
                                     .top_logprobs = kMaxLogprobs,
                                     .record = !options.enforce_eager});
     if (!status.ok()) return status;
-    auto runner = ModelRunner::Create(m.model, options.max_num_seqs);
+    auto runner = ModelRunner::Create(m.model, options, grammar_threads);
     if (!runner.ok()) return runner.status();
     runners.push_back(*std::move(runner));
     shares.push_back({.prefill_chunk = m.model->info().config.prefill_chunk,

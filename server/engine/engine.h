@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "models/runtime/model.h"
+#include "models/runtime/text/grammars.h"
 #include "server/engine/engine_stats.h"
 #include "server/engine/memory/state_budget.h"
 #include "server/engine/request/engine_options.h"
@@ -22,6 +23,8 @@ struct ServedModel {
   std::string name;
   std::shared_ptr<Model> model;
   int32_t weight = 1;  // share of the device's time when several models have work
+  // What its outputs may have to follow; null where it writes no text, or no token ends one.
+  std::shared_ptr<Grammars> grammars = nullptr;
 };
 
 // What a session of so many tokens takes.

@@ -7,14 +7,21 @@
 namespace tvq {
 
 absl::StatusOr<ModelRunner> ModelRunner::Create(std::shared_ptr<Model> model,
-                                                int64_t max_sequences) {
-  auto logits = model->NewLogits(max_sequences + DraftRows(*model));
+                                                const EngineOptions& options,
+                                                std::shared_ptr<GrammarThreads> grammar_threads) {
+  auto logits = model->NewLogits(options.max_num_seqs + DraftRows(*model));
   if (!logits.ok()) return logits.status();
-  return ModelRunner(std::move(model), *std::move(logits));
+  return ModelRunner(std::move(model), *std::move(logits), options.grammar_wait,
+                     std::move(grammar_threads));
 }
 
-ModelRunner::ModelRunner(std::shared_ptr<Model> model, Logits logits)
-    : model_(std::move(model)), logits_(std::move(logits)) {}
+ModelRunner::ModelRunner(std::shared_ptr<Model> model, Logits logits,
+                         std::chrono::milliseconds grammar_wait,
+                         std::shared_ptr<GrammarThreads> grammar_threads)
+    : model_(std::move(model)),
+      logits_(std::move(logits)),
+      grammar_wait_(grammar_wait),
+      grammar_threads_(std::move(grammar_threads)) {}
 
 void ModelRunner::Run(const Step& step, int64_t stream_interval, EngineStats& totals,
                       const std::function<void(std::span<const Turn>)>& on_part) {
@@ -25,7 +32,7 @@ void ModelRunner::Run(const Step& step, int64_t stream_interval, EngineStats& to
     on_part(part);
   };
   if (!step.decode.empty()) {
-    Decode(step.decode, step.draft_rows, totals);
+    Decode(step, totals);
     end_part(step.decode);
   }
   for (const Turn& turn : step.prefill) {
@@ -96,10 +103,10 @@ void ModelRunner::SampleFromStart(ActiveRequest& request, std::span<Sequence* co
   for (Sequence* s : sequences) AddDraw({&request, s}, row);
 }
 
-void ModelRunner::Decode(std::span<const Turn> turns, int64_t draft_rows, EngineStats& totals) {
-  std::vector<Draw> pending;
+void ModelRunner::Decode(const Step& step, EngineStats& totals) {
+  std::vector<Draw> pending, parked;
   std::vector<Sequence*> first, fed;
-  for (const auto& [request, rows] : turns) {
+  for (const auto& [request, rows] : step.decode) {
     if (PromptRun* const prompt = request->prompt()) {  // one token to score, nothing to feed
       const absl::Status status = ScoreFirst(request->request(), *prompt);
       status.ok() ? request->OnFed(0) : request->End(status);
@@ -107,12 +114,19 @@ void ModelRunner::Decode(std::span<const Turn> turns, int64_t draft_rows, Engine
     }
     first.clear();
     fed.clear();
-    for (Sequence* s : request->NextSequences(rows)) (s->pending() ? fed : first).push_back(s);
+    for (Sequence* s : request->NextSequences(rows)) {
+      if (!s->parked().empty()) {
+        parked.push_back({request, s});
+      } else {
+        (s->pending() ? fed : first).push_back(s);
+      }
+    }
     if (!first.empty()) SampleFromStart(*request, first);
     if (request->done()) continue;
     for (Sequence* s : fed) pending.push_back({request, s});
   }
-  if (!pending.empty()) FeedPending(pending, draft_rows, totals);
+  if (!pending.empty()) FeedPending(pending, step.draft_rows, totals);
+  TakeUp(parked, /*may_wait=*/step.prefill.empty());
 }
 
 void ModelRunner::FeedPending(std::span<const Draw> sequences, int64_t draft_rows,
@@ -143,14 +157,12 @@ void ModelRunner::FeedPending(std::span<const Draw> sequences, int64_t draft_row
       draws[i].request->End(status);
     }
   }
-  if (!status.ok()) ForgetEnded();
 }
 
-// Samples that were to have their first token in the same step.
-void ModelRunner::ForgetEnded() {
+void ModelRunner::ForgetDraws(bool (*which)(const Draw&)) {
   size_t kept = 0;
   for (size_t i = 0; i < draws_.size(); ++i) {
-    if (draws_[i].request->done()) continue;
+    if (which(draws_[i])) continue;
     draws_[kept] = draws_[i];
     rows_[kept++] = rows_[i];
   }
@@ -169,12 +181,62 @@ bool ModelRunner::KeepLogits(ActiveRequest& request, int64_t row) {
 }
 
 void ModelRunner::AddDraw(const Draw& draw, int64_t logits_row) {
+  draw.sequence->FindAllowed(grammar_threads_);
   draws_.push_back(draw);
   rows_.push_back(draw.sequence->NextSample(logits_row, draw.right));
 }
 
+void ModelRunner::AwaitAllowed() {
+  const auto has_grammar = [](const Draw& d) {
+    return d.request->request().sampling.grammar != nullptr;
+  };
+  if (std::ranges::none_of(draws_, has_grammar)) return;
+  const SteadyTime until = std::chrono::steady_clock::now() + grammar_wait_;
+  for (size_t i = 0; i < draws_.size(); ++i) {
+    ActiveRequest& request = *draws_[i].request;
+    if (request.done()) continue;  // and its sequences are gone
+    Sequence& sequence = *draws_[i].sequence;
+    const absl::StatusOr<bool> known = sequence.AwaitAllowed(until, &rows_[i]);
+    if (!known.ok()) {
+      request.End(known.status());
+    } else if (!*known) {
+      Park(draws_[i], rows_[i]);
+    }
+  }
+  ForgetDraws([](const Draw& d) { return d.request->done() || !d.sequence->parked().empty(); });
+}
+
+void ModelRunner::Park(const Draw& draw, SampleRow& row) {
+  std::vector<float> logits(static_cast<size_t>(model_->info().config.vocab_size));
+  const absl::Status status = model_->ReadLogits(logits_, row.logits_row, logits);
+  if (!status.ok()) return draw.request->End(status);
+  // A device that computes on its own has ended only now.
+  const auto known = draw.sequence->AwaitAllowed(std::chrono::steady_clock::now(), &row);
+  if (!known.ok()) return draw.request->End(known.status());
+  if (!*known) draw.sequence->Park(std::move(logits));
+}
+
+void ModelRunner::TakeUp(std::span<const Draw> parked, bool may_wait) {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  for (const Draw& draw : parked) {
+    if (draw.request->done()) continue;
+    SampleRow unused;
+    const bool wait = may_wait && draws_.empty();
+    const auto known = draw.sequence->AwaitAllowed(wait ? now + grammar_wait_ : now, &unused);
+    if (known.ok() && !*known) continue;
+    const int64_t row = next_row_++;
+    const absl::Status status =
+        known.ok() ? model_->WriteLogits(draw.sequence->TakeParked(), &logits_, row)
+                   : known.status();
+    status.ok() ? AddDraw(draw, row) : draw.request->End(status);
+  }
+}
+
 void ModelRunner::SampleAndDeliver(int64_t stream_interval, EngineStats& totals) {
   next_row_ = 0;
+  // Where a call failed, other samples of its request may have been to be drawn.
+  ForgetDraws([](const Draw& d) { return d.request->done(); });
+  AwaitAllowed();
   if (rows_.empty()) return;
   int64_t max_top = 0;
   for (const SampleRow& row : rows_) max_top = std::max(max_top, row.top_logprobs);
@@ -216,6 +278,7 @@ void ModelRunner::Deliver(const Draw& draw, TokenEvent event, int64_t logits_row
   }
   request.OnSampled(sequence, std::move(event), stream_interval);
   if (request.done() || sequence.finished()) return;
+  sequence.FindAllowed(grammar_threads_);
   if (sequence.right() > draw.right) {
     ++totals.draft_tokens_accepted;
   } else if (auto taken_back = sequence.TakeBackDraft(*model_); !taken_back.ok()) {

@@ -2,6 +2,7 @@
 #ifndef TVQ_SERVER_ENGINE_MODEL_RUNNER_H_
 #define TVQ_SERVER_ENGINE_MODEL_RUNNER_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "models/runtime/model.h"
 #include "server/engine/engine_stats.h"
+#include "server/engine/request/engine_options.h"
 #include "server/engine/sequence/active_request.h"
 
 namespace tvq {
@@ -18,8 +20,11 @@ namespace tvq {
 // Used by the loop alone.
 class ModelRunner {
  public:
-  // Allocates logits for `max_sequences` rows and the model's drafts.
-  static absl::StatusOr<ModelRunner> Create(std::shared_ptr<Model> model, int64_t max_sequences);
+  // Allocates logits for the rows of a step and the model's drafts. `grammar_threads` find what
+  // grammars allow.
+  static absl::StatusOr<ModelRunner> Create(std::shared_ptr<Model> model,
+                                            const EngineOptions& options,
+                                            std::shared_ptr<GrammarThreads> grammar_threads);
 
   Model& model() const { return *model_; }
 
@@ -47,12 +52,13 @@ class ModelRunner {
     int64_t right = 0;  // tokens of a draft before it, all of which must be right
   };
 
-  ModelRunner(std::shared_ptr<Model> model, Logits logits);
+  ModelRunner(std::shared_ptr<Model> model, Logits logits, std::chrono::milliseconds grammar_wait,
+              std::shared_ptr<GrammarThreads> grammar_threads);
   // Feeds so many tokens of its prompt, which are whole chunks.
   void Prefill(ActiveRequest& request, int64_t tokens, EngineStats& totals);
   void Encode(ActiveRequest& request, int64_t rows);
   void FeedChunk(ActiveRequest& request, int64_t length, EngineStats& totals);
-  void Decode(std::span<const Turn> turns, int64_t draft_rows, EngineStats& totals);
+  void Decode(const Step& step, EngineStats& totals);
   // Feeds their pending tokens, and drafts that share `draft_rows`.
   void FeedPending(std::span<const Draw> sequences, int64_t draft_rows, EngineStats& totals);
   // What a start's logits say of the prompt's first token.
@@ -62,8 +68,15 @@ class ModelRunner {
   // False, and the request has ended, if the row cannot be kept.
   bool KeepLogits(ActiveRequest& request, int64_t row);
   void AddDraw(const Draw& draw, int64_t logits_row);
-  // Of what was added, the draws of requests that are done.
-  void ForgetEnded();
+  // Waits, but not long, for what grammars allow in the draws that were added. Draws that would
+  // have to wait longer are parked.
+  void AwaitAllowed();
+  void Park(const Draw& draw, SampleRow& row);
+  // Adds the draws of which it is known by now what their grammars allow. Waits for one, but not
+  // long, if nothing else is to be done.
+  void TakeUp(std::span<const Draw> parked, bool may_wait);
+  // Takes out draws that were added.
+  void ForgetDraws(bool (*which)(const Draw&));
   // What was added since the last time. All rows of logits are free then.
   void SampleAndDeliver(int64_t stream_interval, EngineStats& totals);
   // A token of a draw whose drafts were right.
@@ -74,6 +87,8 @@ class ModelRunner {
 
   std::shared_ptr<Model> model_;
   Logits logits_;
+  std::chrono::milliseconds grammar_wait_;
+  std::shared_ptr<GrammarThreads> grammar_threads_;
   // Since SampleAndDeliver.
   int64_t next_row_ = 0;  // the first row of logits that is free
   std::vector<Draw> draws_;

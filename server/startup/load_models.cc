@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "kernels/numbers/parse_dtype.h"
+#include "models/runtime/begin_id.h"
 #include "models/runtime/registry/registry.h"
 #include "server/rpc/wire/sampling.h"
 #include "server/startup/progress_bar.h"
@@ -42,6 +43,14 @@ std::string DescribeGrowth(const ModelCapacity& capacity) {
                     " a token: ", absl::StrJoin(sizes, ", "), ")");
   }
   return told;
+}
+
+// Null where the model writes no text, or no token ends one.
+std::shared_ptr<Grammars> GrammarsOf(const Model& model) {
+  std::vector<int32_t> ends = EndIds(model.info());
+  const std::string_view type = model.tokenizer().type();
+  if (ends.empty() || type == "pixels" || type == "ids") return nullptr;
+  return std::make_shared<Grammars>(model.tokenizer(), std::move(ends));
 }
 
 }  // namespace
@@ -78,6 +87,7 @@ absl::StatusOr<std::vector<ServedModel>> LoadModels(const Flags& flags,
                                        std::string(model.status().message())));
     }
     models.push_back({flag.name, *std::move(model)});
+    models.back().grammars = GrammarsOf(*models.back().model);
   }
   return models;
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/refusal.h"
 #include "client/gateway/bodies/json_body.h"
+#include "client/gateway/bodies/output_form.h"
 #include "client/gateway/bodies/sampling.h"
 
 namespace tvq::gateway {
@@ -57,7 +58,7 @@ absl::StatusOr<ChatRequest> ParseChat(std::string_view body, std::string_view id
   request.include_usage = options.include_usage;
   request.return_token_ids = fields.Bool("return_token_ids").value_or(false);
   ReadSession(fields, idempotency_key, &call);
-  CheckResponseFormat(fields);
+  ReadOutputForm(body, fields, sampling);
   request.conversation = ReadConversation(body, *json, fields);
   if (!fields.status().ok()) return fields.status();
   return request;

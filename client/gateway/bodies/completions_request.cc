@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/gateway/bodies/json_body.h"
+#include "client/gateway/bodies/output_form.h"
 #include "client/gateway/bodies/sampling.h"
 
 namespace tvq::gateway {
@@ -20,7 +21,6 @@ void RefuseOthers(Fields& fields, int32_t n) {
     fields.Fail("best_of", absl::StrCat("is ", *best_of, ", must be n, ", n,
                                         ", or be left out: all samples are shown"));
   }
-  CheckResponseFormat(fields);
 }
 
 }  // namespace
@@ -38,6 +38,7 @@ absl::StatusOr<CompletionsRequest> ParseCompletions(std::string_view body,
   ReadSpecialTokens(fields, &call);
   v1::SamplingParams* const sampling = call.mutable_sampling();
   ReadSampling(fields, sampling);
+  ReadOutputForm(body, fields, sampling);
   if (const auto max_tokens = fields.Int32("max_tokens")) sampling->set_max_tokens(*max_tokens);
   if (const auto logprobs = fields.Int32("logprobs")) sampling->set_logprobs(*logprobs);
   sampling->set_echo(fields.Bool("echo").value_or(false));

@@ -53,6 +53,10 @@ class Fields {
 
   // Says that a field is wrong: `wanted` is such as "must be a string".
   void Fail(std::string_view name, std::string_view wanted);
+  // What is wrong with the fields of an object that is one of these.
+  void Take(const Fields& inner) {
+    if (status_.ok()) status_ = inner.status_;
+  }
   // Says also what the field is instead; `value`: null if it is left out.
   std::nullopt_t Wrong(std::string_view name, const Json* value, std::string_view wanted);
 

@@ -91,4 +91,15 @@ std::vector<std::string_view> ItemsOf(std::string_view list) {
   return items;
 }
 
+std::string_view ValueAt(std::string_view object, std::span<const std::string_view> names) {
+  for (const std::string_view name : names) {
+    std::string_view found;
+    for (const RawMember& member : MembersOf(object)) {
+      if (member.name == name) found = member.value;
+    }
+    object = found;
+  }
+  return object;
+}
+
 }  // namespace tvq::gateway

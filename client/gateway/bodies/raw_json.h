@@ -2,6 +2,7 @@
 #ifndef TVQ_CLIENT_GATEWAY_BODIES_RAW_JSON_H_
 #define TVQ_CLIENT_GATEWAY_BODIES_RAW_JSON_H_
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,9 @@ struct RawMember {
 // are.
 std::vector<RawMember> MembersOf(std::string_view object);
 std::vector<std::string_view> ItemsOf(std::string_view list);
+// What stands in the member of this name, in that the member of the next, and so on; of a name that
+// is given twice the last counts. All must be there.
+std::string_view ValueAt(std::string_view object, std::span<const std::string_view> names);
 
 }  // namespace tvq::gateway
 

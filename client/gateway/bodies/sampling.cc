@@ -78,6 +78,16 @@ void ReadSampling(Fields& fields, v1::SamplingParams* sampling) {
         if (const auto bits = fields.Bits64(name)) write.SetUInt64(sampling, field, *bits);
         break;
       case FieldDescriptor::CPPTYPE_STRING:
+        if (const auto* const group = field->real_containing_oneof()) {
+          const auto text = fields.String(name);
+          if (text && write.HasOneof(*sampling, group)) {
+            fields.Fail(name, absl::StrCat("must be left out where ",
+                                           write.GetOneofFieldDescriptor(*sampling, group)->name(),
+                                           " is given"));
+          }
+          if (text) write.SetString(sampling, field, *text);
+          break;
+        }
         for (std::string& text : fields.Strings(name)) {
           write.AddString(sampling, field, std::move(text));
         }
@@ -121,14 +131,6 @@ void ReadSession(Fields& fields, std::string_view idempotency_key, v1::GenerateR
   session->set_durability(durability);
   session->set_commit_on_cancel(commit.value_or(false));
   session->set_idempotency_key(std::string(idempotency_key));
-}
-
-void CheckResponseFormat(Fields& fields) {
-  const Json* const format = fields.Object("response_format");
-  if (format == nullptr || format->empty() || format->value("type", Json()) == "text") return;
-  fields.Fail("response_format",
-              "must be of type text or left out: no other is supported, for these models only "
-              "continue a text");
 }
 
 StreamOptions ReadStream(Fields& fields) {

@@ -21,9 +21,6 @@ int32_t SampleCount(const v1::SamplingParams& sampling);
 // Idempotency-Key. Nothing without session_id.
 void ReadSession(Fields& fields, std::string_view idempotency_key, v1::GenerateRequest* request);
 
-// Refuses a response_format other than text.
-void CheckResponseFormat(Fields& fields);
-
 // "memory" or "disk".
 v1::Durability ReadDurability(Fields& fields);
 

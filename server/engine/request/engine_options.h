@@ -20,6 +20,9 @@ struct EngineOptions {
   int64_t stream_interval = 4;
   // A request whose reader takes nothing for so long, while it waits for the reader, is ended.
   std::chrono::milliseconds paused_timeout{60'000};
+  // A step waits at most so long for what grammars allow. Samples that need more time are taken up
+  // by a later step.
+  std::chrono::milliseconds grammar_wait{1};
   // Budget of states; 0: what the container's memory leaves, or the device's if it has its own,
   // where all of it is taken at once.
   int64_t state_memory_bytes = 0;

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "kernels/ops/sample.h"
 #include "models/runtime/model.h"
+#include "models/runtime/text/grammar.h"
 #include "server/engine/request/continuation.h"
 #include "server/engine/request/owner_limits.h"
 
@@ -44,6 +45,7 @@ struct SamplingParams {
   std::optional<int32_t> logprobs;         // alternatives beside the chosen token
   std::optional<int32_t> prompt_logprobs;  // likewise for prompt tokens
   int32_t n = 1;
+  std::shared_ptr<const Grammar> grammar;  // that every sample follows; null: none
   bool echo = false;  // each sample's first deltas are the prompt's text, without tokens
 };
 

@@ -254,6 +254,7 @@ void ActiveRequest::Keep(HeldState held, const Sequence* sequence) {
   }
   if (!kept.pending.empty()) return;
   kept.logits = std::move(last_logits_);
+  if (sequence != nullptr && !sequence->parked().empty()) kept.logits = sequence->parked();
   // Nothing was fed: the logits are still those of the start.
   if (kept.logits.empty()) kept.logits = *request().start->logits;
 }

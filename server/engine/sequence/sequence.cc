@@ -5,11 +5,20 @@
 #include <utility>
 
 namespace tvq {
+namespace {
+
+bool AllowsOnly(std::span<const uint32_t> mask, std::span<const int32_t> ids) {
+  std::vector<uint32_t> others(mask.begin(), mask.end());
+  for (const int32_t id : ids) others[static_cast<size_t>(id / 32)] &= ~(1U << (id % 32));
+  return std::ranges::all_of(others, [](uint32_t word) { return word == 0; });
+}
+
+}  // namespace
 
 std::optional<Drafter> PromptDrafter(const Request& request) {
   const SamplingParams& sampling = request.sampling;
   // A draft has a sampled token before it, and one behind it.
-  if (sampling.max_tokens < 3 || HasPenalty(sampling)) return std::nullopt;
+  if (sampling.max_tokens < 3 || HasPenalty(sampling) || sampling.grammar) return std::nullopt;
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   Drafter drafter(prompt + sampling.max_tokens);
   // What is older is forgotten again.
@@ -46,6 +55,26 @@ absl::Status Sequence::TakeBackDraft(Model& model) {
   drafter_->drafter.Verified(right_);
   right_ = 0;
   return status;
+}
+
+void Sequence::FindAllowed(const std::shared_ptr<GrammarThreads>& threads) {
+  if (!params().grammar) return;
+  if (!grammar_) {
+    grammar_.emplace(params().grammar, submission_->request.owner, threads);
+  } else if (const auto id = std::exchange(unread_, std::nullopt)) {
+    grammar_->Accept(*id);
+  }
+}
+
+absl::StatusOr<bool> Sequence::AwaitAllowed(SteadyTime until, SampleRow* row) const {
+  if (!grammar_) return true;
+  const auto mask = grammar_->Await(until);
+  if (!mask.ok()) return mask.status();
+  if (!*mask) return false;
+  row->mask = **mask;
+  if (!row->banned_ids.empty() && AllowsOnly(row->mask, row->banned_ids))
+    row->banned_ids = {};  // min_tokens gives way
+  return true;
 }
 
 SampleRow Sequence::NextSample(int64_t logits_row, int64_t right) const {
@@ -99,6 +128,7 @@ int64_t Sequence::Accept(TokenEvent event) {
   }
 
   pending_ = id;
+  if (grammar_) unread_ = id;
   ++generated_;
   if (submission_->request.keep) tokens_.push_back(id);
   if (HasPenalty(p)) counts_.AddOutput(id);

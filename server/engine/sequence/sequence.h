@@ -3,6 +3,7 @@
 #define TVQ_SERVER_ENGINE_SEQUENCE_SEQUENCE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include "server/engine/request/text_stream.h"
 #include "server/engine/request/token_counts.h"
 #include "server/engine/sequence/drafter.h"
+#include "server/engine/sequence/grammar_follower.h"
 #include "server/engine/sequence/submission.h"
 
 namespace tvq {
@@ -65,6 +67,20 @@ class Sequence {
   // Takes back the others and forgets the draft.
   absl::Status TakeBackDraft(Model& model);
 
+  // Has the threads find which tokens the grammar allows next, where there is one.
+  void FindAllowed(const std::shared_ptr<GrammarThreads>& threads);
+  // Waits for them, and restricts `row`, of NextSample, to them; false if they are not found by
+  // then. An error of the grammar ends the request.
+  absl::StatusOr<bool> AwaitAllowed(SteadyTime until, SampleRow* row) const;
+
+  // The pending token was fed, and the logits of the next one, [vocab_size], wait for the grammar.
+  void Park(std::vector<float> logits) {
+    pending_.reset();
+    parked_ = std::move(logits);
+  }
+  // Empty: none.
+  const std::vector<float>& parked() const { return parked_; }
+  std::vector<float> TakeParked() { return std::exchange(parked_, {}); }
   // How to choose the next token from a row of logits, when so many of the draft are right. Valid
   // until Accept.
   SampleRow NextSample(int64_t logits_row, int64_t right = 0) const;
@@ -105,6 +121,9 @@ class Sequence {
   std::optional<int32_t> pending_;
   std::vector<int32_t> tokens_;
   std::string stop_;
+  std::optional<GrammarFollower> grammar_;
+  std::optional<int32_t> unread_;  // the last token, of which grammar_ has yet to hear
+  std::vector<float> parked_;
   int32_t generated_ = 0;
   Delta output_;  // since TakeOutput
   std::optional<SteadyTime> last_token_;

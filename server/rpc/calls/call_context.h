@@ -26,6 +26,8 @@ namespace tvq {
 // while it tokenizes. SentencePiece takes 0.9 ms for so much of a novel, 19
 // ms for 64 KiB (models/zoo/novels).
 inline constexpr size_t kInlineRequestBytes = 4 * 1024;
+// One of the `workers` takes only tasks of at most so many bytes: no long one holds them up.
+inline constexpr size_t kShortWorkBytes = 64 * 1024;
 
 // The least that a task of the session pool counts for, beside its request.
 inline constexpr size_t kSessionTaskBytes = 16 * 1024;

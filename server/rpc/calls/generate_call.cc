@@ -1,9 +1,11 @@
 #include "server/rpc/calls/generate_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/rpc/wire/conversation.h"
 #include "server/rpc/wire/convert.h"
+#include "server/rpc/wire/form.h"
 #include "server/rpc/wire/wire.h"
 
 namespace tvq {
@@ -16,10 +18,19 @@ const v1::SessionCall* GenerateCall::SessionField() const {
   return message_.has_session() ? &message_.session() : nullptr;
 }
 
+size_t GenerateCall::SlowWork(size_t bytes) const {
+  if (AsksForForm(message_.sampling())) return std::max(bytes, kShortWorkBytes + 1);
+  return message_.has_conversation() ? bytes : 0;
+}
+
 absl::Status GenerateCall::PrepareToConvert(const SessionUse* session) {
-  if (!message_.has_conversation()) return absl::OkStatus();
+  if (!AsksForForm(message_.sampling()) && !message_.has_conversation()) return absl::OkStatus();
   const auto model = Model(message_.model(), session);
   if (!model.ok()) return model.status();
+  auto grammar = ToGrammar(message_.sampling(), **model);
+  if (!grammar.ok()) return grammar.status();
+  grammar_ = *std::move(grammar);
+  if (!message_.has_conversation()) return absl::OkStatus();
   auto written = WriteConversation(message_.conversation(), **model, context().limits);
   if (!written.ok()) return written.status();
   conversation_ = *std::move(written);
@@ -43,6 +54,7 @@ absl::StatusOr<Request> GenerateCall::Convert(SessionUse* session) {
   start.conversation = std::move(turn.ids);
   auto request = ToRequest(message, **model, context().limits, start);
   if (!request.ok()) return request;
+  request->sampling.grammar = std::exchange(grammar_, nullptr);
   output_ = GenerateOutput((*model)->model->tokenizer(), request->sampling.logprobs.has_value(),
                            turn.reread);
   return request;

@@ -20,7 +20,7 @@ class GenerateCall : public RequestCall {
   absl::Status Parse(const grpc::ByteBuffer& bytes) override;
   const v1::SessionCall* SessionField() const override;
   uint64_t CallHash() const override { return HashOfCall(message_); }
-  bool ConvertsSlowly() const override { return message_.has_conversation(); }
+  size_t SlowWork(size_t bytes) const override;
   absl::Status PrepareToConvert(const SessionUse* session) override;
   absl::StatusOr<Request> Convert(SessionUse* session) override;
   absl::StatusOr<grpc::ByteBuffer> ToMessage(const Backlog& backlog) override;
@@ -39,8 +39,10 @@ class GenerateCall : public RequestCall {
 
  private:
   v1::GenerateRequest message_;  // until it was converted
-  Conversation conversation_;    // from PrepareToConvert to Convert
-  GenerateOutput output_;        // set by Convert
+  // From PrepareToConvert to Convert.
+  Conversation conversation_;
+  std::shared_ptr<const Grammar> grammar_;
+  GenerateOutput output_;  // set by Convert
 };
 
 }  // namespace tvq

@@ -43,7 +43,8 @@ void RequestCall::Open(const grpc::ByteBuffer& bytes) {
   const size_t size = bytes.Length();
   const v1::SessionCall* const session = SessionField();
   if (session == nullptr) {
-    return size > kInlineRequestBytes ? Prepare(size) : PrepareOnWorkersIfSlow(size);
+    const bool on_right_worker = size > kInlineRequestBytes && SlowWork(size) <= size;
+    return on_right_worker ? Prepare(size) : PrepareOnWorkersIfSlow(size);
   }
   OfSession(session->session_id());
   if (auto status = CheckMayUseSessions(context(), caller()); !status.ok()) return End(status);
@@ -66,8 +67,9 @@ void RequestCall::OpenSession(const SessionCall& call, bool commit_on_cancel, si
 }
 
 void RequestCall::PrepareOnWorkersIfSlow(size_t bytes) {
-  if (!ConvertsSlowly()) return ConvertAndSubmit();
-  OnWorkers(bytes, [self = Held(this), bytes] { self->Prepare(bytes); });
+  const size_t work = SlowWork(bytes);
+  if (work == 0) return ConvertAndSubmit();
+  OnWorkers(work, [self = Held(this), bytes] { self->Prepare(bytes); });
 }
 
 void RequestCall::Prepare(size_t bytes) {

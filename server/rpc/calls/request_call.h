@@ -34,8 +34,9 @@ class RequestCall : public StreamCall {
   virtual const v1::SessionCall* SessionField() const = 0;
   // HashOfCall of the message that was parsed.
   virtual uint64_t CallHash() const = 0;
-  // Whether PrepareToConvert may take long although the message is short.
-  virtual bool ConvertsSlowly() const { return false; }
+  // 0 if PrepareToConvert is quick for a message of few bytes. Otherwise the bytes by which workers
+  // rank the work: at least those of the message, and more if it may take longer than they say.
+  virtual size_t SlowWork(size_t /*bytes*/) const { return 0; }
   // What Convert needs of the message that was parsed, and computes for long. Does not block:
   // few threads do this for all. `session` is null without one.
   virtual absl::Status PrepareToConvert(const SessionUse* /*session*/) { return absl::OkStatus(); }

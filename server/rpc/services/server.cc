@@ -52,7 +52,6 @@ int CallThreads(const ServerOptions& options) {
 // Long requests that are tokenized at once; more wait, the longer ones longer. Each may take
 // seconds, so one worker more is for the shorter of them alone.
 constexpr int kWorkers = 2;
-constexpr size_t kShorterBytes = size_t{64} << 10;
 constexpr int64_t kMaxWorkerBytes = int64_t{256} << 20;  // of them, and of those that wait
 
 // Threads for tasks that wait for disk or network, and the most bytes that waiting tasks keep.
@@ -177,7 +176,7 @@ class Server::Impl {
         workers_({.threads = kWorkers,
                   .bytes = &unread_,
                   .order = TaskPool::Order::kShortFirst,
-                  .short_bytes = kShorterBytes}),
+                  .short_bytes = kShortWorkBytes}),
         session_tasks_({.threads = kSessionThreads,
                         .most_of_owner = kSessionThreadsOfOwner,
                         .bytes = &unopened_}),

@@ -53,8 +53,8 @@ struct ScoreInput {
   int64_t before = 0;  // of the prompt, ids that are fed before what is to be scored
 };
 
-// Everything but id, owner, start, deadline and sink. Fields of the request go before the model's
-// generation defaults. The engine checks ranges.
+// Everything but id, owner, start, deadline, grammar and sink. Fields of the request go before the
+// model's generation defaults. The engine checks ranges.
 absl::StatusOr<Request> ToRequest(const v1::GenerateRequest& message, const ServedModel& model,
                                   const RequestLimits& limits, const ContextStart& start = {});
 absl::StatusOr<ScoreInput> ToRequest(const v1::ScoreRequest& message, const ServedModel& model,

@@ -56,7 +56,7 @@ def test_help_of_every_command_tells_how_to_connect(cli):
     for words, text in commands(cli):
         for option in ("--server HOST:PORT", "--api-key KEY|@FILE", "--tls", "--ssl-ca-certs FILE", "--ssl-certfile FILE",
                        "--ssl-keyfile FILE", "--json", "--timeout SECONDS"):
-            assert text.count(f"  {option}") == 1, (words, option)
+            assert len(re.findall(f"  {re.escape(option)}(?![A-Za-z-])", text)) == 1, (words, option)
 
 
 @pytest.mark.parametrize("words", [["generate"], ["session"], ["session", "show"], ["admin", "drain"], []])

@@ -7,6 +7,7 @@
 #include "base/refusal.h"
 #include "server/rpc/wire/conversation.h"
 #include "server/rpc/wire/convert.h"
+#include "server/rpc/wire/form.h"
 #include "server/rpc/wire/session_convert.h"
 #include "server/rpc/wire/wire.h"
 
@@ -101,6 +102,9 @@ void GenerateWithStateCall::OnLast() {
   }
   auto request = ToRequest(message, *model_, context().limits, context_start);
   if (!request.ok()) return End(request.status());
+  auto grammar = ToGrammar(message.sampling(), *model_);
+  if (!grammar.ok()) return End(grammar.status());
+  request->sampling.grammar = *std::move(grammar);
   output_ = GenerateOutput(model_->model->tokenizer(), request->sampling.logprobs.has_value());
   request->start = std::move(start);
   request->keep = true;

@@ -119,11 +119,6 @@ TEST(CompletionsRequestTest, ErrorsNameThePromptOfAList) {
   EXPECT_EQ(param(R"({"prompt": ["a"]})"), "prompt[0]");
 }
 
-TEST(CompletionsRequestTest, TextIsTheOnlyFormat) {
-  Parse(R"({"prompt": "a", "response_format": {"type": "text"}})");
-  Parse(R"({"prompt": "a", "response_format": null})");
-}
-
 TEST(CompletionsRequestTest, ErrorsNameTheField) {
   for (const auto& [body, begin] : {
            std::pair(R"({"model": 1})", "model: "),
@@ -150,11 +145,6 @@ TEST(CompletionsRequestTest, ErrorsNameTheField) {
                      "stream_options.include_usage: "),
            std::pair(R"({"suffix": "x"})", "suffix: "),
            std::pair(R"({"best_of": 2})", "best_of: "),
-           std::pair(R"({"response_format": {"type": "json_object"}})",
-                     "response_format: must be of"),
-           std::pair(R"({"response_format": {"type": 1}})",
-                     "response_format: must be of type text"),
-           std::pair(R"({"response_format": "json"})", "response_format: is \"json\", must be an"),
            std::pair(R"({"prompt": []})", "prompt: is an empty list"),
            std::pair(R"({"messages": [{"role": "user", "content": "a"}]})",
                      "prompt: must be given; messages are for /v1/chat/completions"),

@@ -13,7 +13,7 @@ namespace {
 using Result = RequestParser::Result;
 
 // Feeds the header in pieces of `step` bytes; the bytes behind it stay in `rest`.
-Result Header(RequestParser& parser, const std::string& bytes, size_t step, std::string* rest) {
+Result ReadHeader(RequestParser& parser, const std::string& bytes, size_t step, std::string* rest) {
   std::string unread;
   for (size_t at = 0; at < bytes.size(); at += step) {
     unread += bytes.substr(at, step);
@@ -47,7 +47,7 @@ TEST(RequestParserTest, AnyPieces) {
     for (const size_t room : {1, 3, 100}) {
       RequestParser parser(1000);
       std::string rest;
-      ASSERT_EQ(Header(parser, bytes, step, &rest), Result::kDone);
+      ASSERT_EQ(ReadHeader(parser, bytes, step, &rest), Result::kDone);
       const Request request = parser.TakeRequest();
       EXPECT_EQ(request.method, "POST");
       EXPECT_EQ(request.path, "/a/b");
@@ -64,10 +64,10 @@ TEST(RequestParserTest, AnyPieces) {
 TEST(RequestParserTest, Chunks) {
   RequestParser parser(1000);
   std::string rest;
-  ASSERT_EQ(Header(parser,
-                   "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding:  Chunked \r\n\r\n"
-                   "3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\nGET",
-                   1000, &rest),
+  ASSERT_EQ(ReadHeader(parser,
+                       "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding:  Chunked \r\n\r\n"
+                       "3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\nGET",
+                       1000, &rest),
             Result::kDone);
   EXPECT_EQ(parser.content_length(), std::nullopt);
   EXPECT_EQ(Body(parser, rest, 4), "abc0123456789|GET");
@@ -77,8 +77,9 @@ TEST(RequestParserTest, EndOfTheChunksInPieces) {
   for (const std::string end : {"0\r\n\r\n", "1\r\nx\r\n0;a=b\r\nTrailer: t\r\n\r\n"}) {
     RequestParser parser(1000);
     std::string rest, unread, body;
-    ASSERT_EQ(Header(parser, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 1000, &rest),
-              Result::kDone);
+    ASSERT_EQ(
+        ReadHeader(parser, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 1000, &rest),
+        Result::kDone);
     for (const char byte : end) {
       EXPECT_FALSE(parser.body_done());
       unread += byte;
@@ -111,7 +112,7 @@ TEST(RequestParserTest, LimitOfChunkHeadersAndTrailers) {
       RequestParser parser(1000);
       std::string rest, unread;
       ASSERT_EQ(
-          Header(parser, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 1000, &rest),
+          ReadHeader(parser, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 1000, &rest),
           Result::kDone);
       auto result = Result::kMore;
       for (size_t at = 0; at < bytes.size() && result == Result::kMore; at += step) {
@@ -136,8 +137,9 @@ TEST(RequestParserTest, LimitOfChunkHeadersAndTrailers) {
 TEST(RequestParserTest, RefusesWhatIsNoChunk) {
   RequestParser parser(1000);
   std::string rest;
-  ASSERT_EQ(Header(parser, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 1000, &rest),
-            Result::kDone);
+  ASSERT_EQ(
+      ReadHeader(parser, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 1000, &rest),
+      Result::kDone);
   char piece[100];
   size_t consumed = 0, written = 0;
   EXPECT_EQ(parser.ParseBody("zz\r\n", &consumed, piece, sizeof(piece), &written), Result::kBad);
@@ -146,7 +148,7 @@ TEST(RequestParserTest, RefusesWhatIsNoChunk) {
 TEST(RequestParserTest, NoBody) {
   RequestParser parser(1000);
   std::string rest;
-  ASSERT_EQ(Header(parser, "GET / HTTP/1.0\r\n\r\nGET", 1000, &rest), Result::kDone);
+  ASSERT_EQ(ReadHeader(parser, "GET / HTTP/1.0\r\n\r\nGET", 1000, &rest), Result::kDone);
   EXPECT_TRUE(parser.body_done());
   EXPECT_FALSE(parser.keep_alive());
   EXPECT_TRUE(parser.TakeRequest().http10);
@@ -168,20 +170,21 @@ TEST(RequestParserTest, RefusesWhatCouldBeReadInTwoWays) {
         "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n"}) {
     RequestParser parser(1000);
     std::string rest;
-    EXPECT_EQ(Header(parser, std::string("POST / HTTP/1.1\r\nHost: h\r\n") + headers + "\r\n", 1000,
-                     &rest),
+    EXPECT_EQ(ReadHeader(parser, std::string("POST / HTTP/1.1\r\nHost: h\r\n") + headers + "\r\n",
+                         1000, &rest),
               Result::kBad)
         << headers;
   }
   RequestParser old(1000);
   std::string rest;
-  EXPECT_EQ(Header(old, "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 1000, &rest),
+  EXPECT_EQ(ReadHeader(old, "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 1000, &rest),
             Result::kBad);
   for (const char* line :
        {"GET /", "GET / HTTP/2.0", "GET  HTTP/1.1", "\x16\x03\x01", "G@T / HTTP/1.1"}) {
     RequestParser parser(1000);
     std::string rest;
-    EXPECT_EQ(Header(parser, std::string(line) + "\r\n\r\n", 1000, &rest), Result::kBad) << line;
+    EXPECT_EQ(ReadHeader(parser, std::string(line) + "\r\n\r\n", 1000, &rest), Result::kBad)
+        << line;
   }
 }
 
@@ -195,7 +198,7 @@ TEST(RequestParserTest, TargetThatIsAWholeAddress) {
            {"*", "other", "*", ""}}) {
     RequestParser parser(1000);
     std::string rest;
-    ASSERT_EQ(Header(parser, "GET " + target + " HTTP/1.1\r\nHost: other\r\n\r\n", 1000, &rest),
+    ASSERT_EQ(ReadHeader(parser, "GET " + target + " HTTP/1.1\r\nHost: other\r\n\r\n", 1000, &rest),
               Result::kDone);
     const Request request = parser.TakeRequest();
     EXPECT_EQ(request.Find("host"), host);
@@ -221,7 +224,7 @@ TEST(RequestParserTest, LimitOfTheHeaderInPieces) {
                                                      {std::string(1002, 'x'), Result::kTooLarge}}) {
       RequestParser parser(1002);
       std::string rest;
-      EXPECT_EQ(Header(parser, header, step, &rest), result) << header.size() << " by " << step;
+      EXPECT_EQ(ReadHeader(parser, header, step, &rest), result) << header.size() << " by " << step;
     }
   }
 }
@@ -234,7 +237,7 @@ TEST(RequestParserTest, LimitOfTheHeadersLines) {
     for (const size_t step : {1, 10'000}) {
       RequestParser parser(100'000);
       std::string rest;
-      EXPECT_EQ(Header(parser, header + "\r\n", step, &rest),
+      EXPECT_EQ(ReadHeader(parser, header + "\r\n", step, &rest),
                 fields < RequestParser::kMaxHeaderLines ? Result::kDone : Result::kTooLarge);
     }
   }
@@ -244,7 +247,7 @@ TEST(RequestParserTest, LimitOfTheHeader) {
   RequestParser parser(1000);
   std::string rest;
   EXPECT_EQ(
-      Header(parser, "GET / HTTP/1.1\r\nA: " + std::string(2000, 'x') + "\r\n\r\n", 100, &rest),
+      ReadHeader(parser, "GET / HTTP/1.1\r\nA: " + std::string(2000, 'x') + "\r\n\r\n", 100, &rest),
       Result::kTooLarge);
 }
 
