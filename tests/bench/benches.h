@@ -52,6 +52,10 @@ absl::Status BenchLoad(const Options& options);
 // token, with a cache and without. Makes its own report and checks.
 absl::Status BenchFamilies(const Options& options);
 
+// Microseconds in which a grammar finds the tokens that may be next, for `options.rounds` outputs
+// of each of some JSON schemas, in a random vocabulary. Makes its own report and checks.
+absl::Status BenchMasks(const Options& options);
+
 }  // namespace tvq::bench
 
 #endif  // TVQ_TESTS_BENCH_BENCHES_H_

@@ -268,9 +268,18 @@ int Main(int argc, char** argv) {
       app.AddCommand("families", "Softmax, linear and VQ attention in models of one size");
   AddFamiliesOptions(families, options);
 
+  const flags::Command masks =
+      app.AddCommand("masks", "Which tokens may be next in JSON of a schema");
+  masks.Add("--vocab-size", options.vocab_size, "Tokens, which are random")
+      .Within(300, 1 << 22)
+      .ShowDefault();
+  masks.Add("--outputs", options.rounds, "Of each schema").Within(1, 1 << 20).ShowDefault();
+  masks.Add("--json", options.json, "File to write the results to");
+
   if (const std::optional<int> ends = app.Parse(argc, argv)) return *ends;
   WarnOfUnknownVariables("tvq-bench");
-  if (!families.parsed() && options.preset.empty() && options.model_dir.empty()) {
+  if (!families.parsed() && !masks.parsed() && options.preset.empty() &&
+      options.model_dir.empty()) {
     return app.Lacks("--preset or --model");
   }
   absl::Status status;
@@ -293,6 +302,8 @@ int Main(int argc, char** argv) {
     status = RunBench("reads", BenchReads, options);
   } else if (load.parsed()) {
     status = BenchLoad(options);
+  } else if (masks.parsed()) {
+    status = BenchMasks(options);
   } else if (families.parsed()) {
     if (options.contexts.empty()) options.contexts = {256, 1024, 4096, 16384, 65536};
     status = BenchFamilies(options);

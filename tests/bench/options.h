@@ -46,6 +46,7 @@ struct Options {
   int64_t prefills = 1000;                        // restore: rounds that read their context anew
   int64_t image_tokens = 784;                     // families: steps of one image
   int64_t state_megabytes = 256;  // families: for the states of the images made at once
+  int64_t vocab_size = 151936;    // masks: tokens
   int64_t most_images = 256;      // families: made at once at most
   std::string session_dir;        // restore: where sessions are saved; empty: the system's own
   std::string json;               // file for the results; empty: none

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs tvq-bench on its tiny preset and looks at the JSON: fields and orders of size, never times.
 
-    smoke_test.py PATH_TO_TVQ_BENCH decode|drafts|engine|families|growth|load|prefill|reads|restore|serve|usage
+    smoke_test.py PATH_TO_TVQ_BENCH decode|drafts|engine|families|growth|load|masks|prefill|reads|restore|serve|usage
 """
 
 import json
@@ -25,7 +25,8 @@ def run(bench, *arguments, preset="tiny", checks=3):
     assert report["bench"] == arguments[0], report["bench"]
     assert report["processor"] and report["device"].startswith("cpu ("), report
     assert preset is None or report["model"]["parameters"] > 10_000, report["model"]
-    assert len(report["checks"]) == checks and all(c["ok"] for c in report["checks"]), report["checks"]
+    found = report.get("checks", [])
+    assert len(found) == checks and all(c["ok"] for c in found), found
     return report
 
 
@@ -229,6 +230,15 @@ def check_serve(bench):
         assert report["batch"] == batch, report
 
 
+def check_masks(bench):
+    report = run(bench, "masks", "--vocab-size", "3000", "--outputs", "20", preset=None, checks=0)
+    assert report["vocab_size"] == 3000 and report["seconds_to_order_tokens"] > 0, report
+    for case in report["cases"]:
+        assert case["outputs"] == 20 and case["tokens"] > 20 and case["bytes"] > 0, case
+        assert 0 < case["us_median"] <= case["us_p99"] <= case["us_max"] and case["ms_to_read"] > 0, case
+    assert any(case["outputs_ended"] for case in report["cases"]), report
+
+
 def check_usage(bench):
     for arguments in ([], ["decode"], ["decode", "--preset", "none"],
                       ["decode", "--model", "/does/not/exist"],
@@ -247,7 +257,7 @@ def check_usage(bench):
 
 
 CHECKS = {"decode": check_decode, "drafts": check_drafts, "engine": check_engine, "families": check_families, "growth": check_growth,
-          "load": check_load, "prefill": check_prefill,
+          "load": check_load, "masks": check_masks, "prefill": check_prefill,
           "reads": check_reads,
           "restore": check_restore, "serve": check_serve, "usage": check_usage}
 
