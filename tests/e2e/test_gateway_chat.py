@@ -119,7 +119,7 @@ def test_models_without_template(gateway):
     ({"messages": [{"role": "user"}]}, "messages[0].content"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content"),
     ({"messages": MESSAGES, "tools": [{"type": "function"}]}, "tools"),
-    ({"messages": MESSAGES, "response_format": {"type": "json_object"}}, "response_format"),
+    ({"messages": MESSAGES, "response_format": {"type": "xml"}}, "response_format.type"),
     ({"messages": MESSAGES, "top_logprobs": 2}, "top_logprobs"),
     ({"messages": MESSAGES, "max_completion_tokens": 0}, "max_completion_tokens"),
     ({"messages": MESSAGES, "max_tokens": 0}, "max_tokens"),

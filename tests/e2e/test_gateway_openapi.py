@@ -235,6 +235,12 @@ def test_errors_without_a_route_fit(gateway, document):
     {"max_tokens": 0}, {"max_tokens": -1},
     {"stop": "a"}, {"stop": ["a"]}, {"unknown": {"x": 1}}, {"logit_bias": {"1": 2}}, {"max_tokens": "1"},
     {"response_format": {"type": "text"}}, {"response_format": {"type": "json_object"}}, {"response_format": None},
+    {"response_format": {}}, {"response_format": {"type": "xml"}}, {"response_format": {"type": "json_schema"}},
+    {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "null"}}}},
+    {"guided_json": {"enum": [1]}}, {"guided_json": "true"}, {"guided_json": 1}, {"guided_regex": "a"}, {"guided_regex": 1},
+    {"guided_choice": ["a"]}, {"guided_choice": [1]}, {"guided_grammar": "start: \"a\""}, {"guided_grammar": {}},
+    {"structured_outputs": {"regex": "a"}}, {"structured_outputs": {"regex": 1}}, {"structured_outputs": {"choice": "a"}},
+    {"structured_outputs": {"json": True}}, {"json_schema": "{}"}, {"json_schema": {}}, {"choice": ["a", "b"]},
     {"prompt": 1}, {"stop": 1}, {"seed": "a"}, {"stream": 1}, {"durability": "paper"}, {"logit_bias": [1]},
     {"logit_bias": {" 5": 1}}, {"logit_bias": {"05": 1}}, {"limit_to_context": True}, {"limit_to_context": 1},
 ])
